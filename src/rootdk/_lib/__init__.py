@@ -1,0 +1,1 @@
+"""Foundations that know nothing of attention: errors, arrays, dimensions, discovery."""

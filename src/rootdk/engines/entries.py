@@ -1,0 +1,84 @@
+"""Moments of the entries of query, key, value and input: one pass in float64, in chunks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rootdk._lib.arrays import Array, Namespace, to_numpy
+from rootdk.engines.call import Call
+from rootdk.stats.block import Floats, Integers
+from rootdk.stats.statistic import Statistic
+from rootdk.stats.statistics._moments import EntryMoments, merge_moments
+from rootdk.stats.statistics.input_entries import InputEntries
+from rootdk.stats.statistics.key_entries import KeyEntries
+from rootdk.stats.statistics.query_entries import QueryEntries
+from rootdk.stats.statistics.value_entries import ValueEntries
+
+_CHUNK = 2**19
+"""Entries converted at once."""
+
+SOURCES: dict[str, tuple[type[EntryMoments], str]] = {
+    "query_entries": (QueryEntries, "query"),
+    "key_entries": (KeyEntries, "key"),
+    "value_entries": (ValueEntries, "value"),
+    "input_entries": (InputEntries, "inputs"),
+}
+"""Statistic and argument of the call, by the name of the statistic."""
+
+
+def entry_states(call: Call, names: set[str]) -> tuple[dict[str, Statistic], dict[str, str]]:
+    """Return the states of the named entry statistics, and why any is absent."""
+    states: dict[str, Statistic] = {}
+    absent: dict[str, str] = {}
+    for name in sorted(names & set(SOURCES)):
+        statistic, argument = SOURCES[name]
+        array = getattr(call, argument)
+        if array is None:
+            absent[name] = f"{argument} was not given to measure"
+        else:
+            states[name] = _state(statistic, array, call)
+    return states, absent
+
+
+def _state(statistic: type[EntryMoments], array: Array, call: Call) -> EntryMoments:
+    xp = call.xp
+    if statistic is InputEntries:
+        moments = _moments(array.reshape((1, int(np.prod(array.shape)), 1)), xp)
+        repeats = call.num_heads
+    else:
+        moments = _nothing(int(array.shape[1]))
+        for element in array:
+            moments = _merged(moments, _moments(element, xp))
+        repeats = call.num_heads // max(int(array.shape[1]), 1)
+    count, mean, m2 = moments
+    return statistic(
+        count=np.repeat(count, repeats), mean=np.repeat(mean, repeats), m2=np.repeat(m2, repeats)
+    )
+
+
+_Moments = tuple[Integers, Floats, Floats]
+
+
+def _moments(array: Array, xp: Namespace) -> _Moments:
+    """Return the moments of each head of an array of shape (num_heads, rows, width)."""
+    heads, rows, width = (int(size) for size in array.shape)
+    moments = _nothing(heads)
+    step = max(_CHUNK // max(heads * width, 1), 1)
+    for start in range(0, rows if heads * width else 0, step):
+        chunk = xp.astype(array[:, start : start + step], xp.float64)
+        mean = xp.mean(chunk, axis=(1, 2))
+        centred = chunk - mean[:, None, None]
+        # What rounding has left in the mean is taken out of the deviations again.
+        left = xp.mean(centred, axis=(1, 2))
+        m2 = xp.sum(centred * centred, axis=(1, 2)) - left * left * (chunk.shape[1] * width)
+        count = np.full(heads, chunk.shape[1] * width, dtype=np.int64)
+        moments = _merged(moments, (count, to_numpy(mean + left), np.maximum(to_numpy(m2), 0.0)))
+    return moments
+
+
+def _merged(mine: _Moments, theirs: _Moments) -> _Moments:
+    return merge_moments((mine[0], theirs[0]), (mine[1], theirs[1]), (mine[2], theirs[2]))
+
+
+def _nothing(heads: int) -> _Moments:
+    return np.zeros(heads, dtype=np.int64), np.zeros(heads), np.zeros(heads)

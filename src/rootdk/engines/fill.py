@@ -1,0 +1,48 @@
+"""From blocks to states: the one loop that every engine of blocks shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rootdk.stats.block import Block
+from rootdk.stats.statistic import BlockStatistic, Statistic, statistics
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filled:
+    """What an engine returns.
+
+    Attributes
+    ----------
+    states : mapping of str to Statistic
+        The states, by name of the statistic.
+    engine : str
+        What ran: the engine, the library, the arithmetic, the size of a block.
+    """
+
+    states: dict[str, Statistic] = field(default_factory=dict)
+    engine: str
+
+
+def fill(blocks: Iterable[Block], names: set[str], engine: str, num_heads: int) -> Filled:
+    """Return the named statistics of blocks that all have the same heads."""
+    states = empty_states(names, num_heads)
+    for block in blocks:
+        states = update(states, block)
+    return Filled(states=dict(states), engine=engine)
+
+
+def empty_states(names: set[str], num_heads: int) -> dict[str, BlockStatistic]:
+    """Return the empty states of those named statistics that are filled from blocks."""
+    known = statistics()
+    return {
+        name: kind.empty(num_heads)
+        for name in sorted(names)
+        if issubclass(kind := known[name], BlockStatistic)
+    }
+
+
+def update(states: dict[str, BlockStatistic], block: Block) -> dict[str, BlockStatistic]:
+    """Return the states with one more block."""
+    return {name: state.update(block) for name, state in states.items()}

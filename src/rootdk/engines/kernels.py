@@ -1,0 +1,156 @@
+"""The few operations that differ between libraries, for arrays of (num_heads, rows, keys)."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from rootdk._lib.arrays import Array, Dtype, to_numpy
+from rootdk.stats.block import HISTOGRAM_BINS, Floats, Integers
+
+
+class Kernels(Protocol):
+    """What a block asks of its library beside the array API."""
+
+    def dot(self, left: Array, right: Array) -> Array:
+        """Return the sums of products along the last dimension."""
+        ...
+
+    def codes(self, array: Array) -> Array:
+        """Return the whole part of numbers from 0 up to HISTOGRAM_BINS, as bytes."""
+        ...
+
+    def count_codes(self, codes: Array) -> Integers:
+        """Return how often each code occurs, (num_heads, HISTOGRAM_BINS)."""
+        ...
+
+    def zero_largest(self, array: Array) -> None:
+        """Write 0 over one largest element along the last dimension."""
+        ...
+
+    def as_array(self, values: Floats, like: Array) -> Array:
+        """Return host values as an array on the device and of the dtype of another."""
+        ...
+
+    def select(self, array: Array, indices: Integers, dimension: int) -> Array:
+        """Return the given indices along a dimension; a view where they are contiguous."""
+        ...
+
+    def dtype(self, name: str) -> Dtype:
+        """Return the library's dtype of that name."""
+        ...
+
+
+class NumpyKernels:
+    """Kernels for NumPy arrays."""
+
+    def dot(self, left: Array, right: Array) -> Array:
+        """Return the sums of products along the last dimension."""
+        # Not vecdot: it adds float32 in one long chain, and loses digits over many keys.
+        return np.sum(left * right, axis=-1)
+
+    def codes(self, array: Array) -> Array:
+        """Return the whole part of numbers from 0 up to HISTOGRAM_BINS, as bytes."""
+        return array.astype(np.uint8)
+
+    def count_codes(self, codes: Array) -> Integers:
+        """Return how often each code occurs, (num_heads, HISTOGRAM_BINS)."""
+        counted = [np.bincount(of_head.ravel(), minlength=HISTOGRAM_BINS) for of_head in codes]
+        return np.asarray(counted, dtype=np.int64).reshape(-1, HISTOGRAM_BINS)
+
+    def zero_largest(self, array: Array) -> None:
+        """Write 0 over one largest element along the last dimension."""
+        np.put_along_axis(array, np.argmax(array, axis=-1, keepdims=True), 0.0, axis=-1)
+
+    def as_array(self, values: Floats, like: Array) -> Array:
+        """Return host values as an array of the dtype of another."""
+        return values.astype(like.dtype)
+
+    def select(self, array: Array, indices: Integers, dimension: int) -> Array:
+        """Return the given indices along a dimension; a view where they are contiguous."""
+        span = contiguous(indices)
+        chosen: Any = indices if span is None else span
+        return array[(*(slice(None),) * dimension, chosen)]
+
+    def dtype(self, name: str) -> Dtype:
+        """Return the dtype of that name."""
+        return np.dtype(name)
+
+
+class TorchKernels:
+    """Kernels for torch tensors, on any device."""
+
+    def dot(self, left: Array, right: Array) -> Array:
+        """Return the sums of products along the last dimension."""
+        import torch
+
+        return torch.linalg.vecdot(left, right)
+
+    def codes(self, array: Array) -> Array:
+        """Return the whole part of numbers from 0 up to HISTOGRAM_BINS, as bytes."""
+        import torch
+
+        return array.to(torch.uint8)
+
+    def count_codes(self, codes: Array) -> Integers:
+        """Return how often each code occurs, (num_heads, HISTOGRAM_BINS)."""
+        return np.stack([self._count(of_head.reshape(-1)) for of_head in codes])
+
+    def _count(self, codes: Array) -> Integers:
+        import torch
+
+        if codes.shape[0] < _PAIRING or codes.shape[0] % 2:
+            return np.asarray(torch.bincount(codes, minlength=HISTOGRAM_BINS).cpu().numpy())
+        # Two codes at a time, as one number of 16 bits: half as many steps of a serial loop.
+        pairs = torch.bincount(codes.view(torch.int16), minlength=256 * HISTOGRAM_BINS)
+        table = pairs.reshape(HISTOGRAM_BINS, 256)[:, :HISTOGRAM_BINS]
+        return np.asarray((table.sum(0) + table.sum(1)).cpu().numpy())
+
+    def zero_largest(self, array: Array) -> None:
+        """Write 0 over one largest element along the last dimension."""
+        array.scatter_(-1, array.argmax(-1, keepdim=True), 0.0)
+
+    def as_array(self, values: Floats, like: Array) -> Array:
+        """Return host values as a tensor on the device and of the dtype of another."""
+        import torch
+
+        return torch.from_numpy(np.ascontiguousarray(values)).to(like.device, like.dtype)
+
+    def select(self, array: Array, indices: Integers, dimension: int) -> Array:
+        """Return the given indices along a dimension; a view where they are contiguous."""
+        import torch
+
+        span = contiguous(indices)
+        if span is not None:
+            return array.narrow(dimension, span.start, span.stop - span.start)
+        return array.index_select(dimension, torch.from_numpy(indices).to(array.device))
+
+    def dtype(self, name: str) -> Dtype:
+        """Return the dtype of that name."""
+        import torch
+
+        return getattr(torch, name)
+
+
+_PAIRING = 2**16
+"""Codes from which the table of pairs is worth its size."""
+
+
+def contiguous(indices: Integers) -> slice | None:
+    """Return ascending, distinct indices as a slice, if they have no gap.
+
+    Examples
+    --------
+    >>> contiguous(np.asarray([3, 4, 5])), contiguous(np.asarray([3, 5]))
+    (slice(3, 6, None), None)
+    """
+    if not len(indices):
+        return slice(0, 0)
+    start, stop = int(indices[0]), int(indices[-1]) + 1
+    return slice(start, stop) if stop - start == len(indices) else None
+
+
+def host(array: Array) -> Floats:
+    """Return an array of any library as float64, on the host."""
+    return to_numpy(array).astype(np.float64)

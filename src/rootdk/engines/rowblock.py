@@ -1,0 +1,211 @@
+"""A block of rows computed with as few passes over its scores as the numbers asked for need."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from rootdk._lib.arrays import Array, to_numpy
+from rootdk.engines.exponentials import Exponentials
+from rootdk.engines.kernels import host
+from rootdk.engines.priority import priorities
+from rootdk.engines.tile import Tile
+from rootdk.stats.block import HISTOGRAM_BINS, HISTOGRAM_REACH, Block, Booleans, Floats, Integers
+
+_PER_UNIT = HISTOGRAM_BINS / (2.0 * HISTOGRAM_REACH)
+_MIDDLE = HISTOGRAM_BINS // 2
+
+
+class RowBlock(Block):
+    """The rows of a tile, each number computed when it is first asked for.
+
+    Parameters
+    ----------
+    tile : Tile
+        The scores.
+    """
+
+    def __init__(self, tile: Tile) -> None:
+        self._tile = tile
+        # Not given this block itself: in a cycle, memory waits for the garbage collector.
+        self._softmax = Exponentials(tile)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and keys of one head."""
+        return self._tile.shape[1:]
+
+    # -- the stages
+
+    @property
+    def scores(self) -> Array:
+        """Scaled scores."""
+        return self._tile.raw + self._tile.as_column(self._tile.offset)
+
+    @property
+    def visible(self) -> Array:
+        """Which scores are visible."""
+        tile = self._tile
+        everywhere = tile.xp.isfinite(tile.raw) | True
+        return everywhere if tile.mask is None else everywhere & tile.mask
+
+    @property
+    def visible_keys(self) -> Integers:
+        """Visible keys of each row."""
+        return self._tile.visible_keys
+
+    @property
+    def finite_scores(self) -> Integers:
+        """Visible, finite scores of each row."""
+        return self._tile.finite_scores
+
+    # -- scaled scores by row
+
+    @cached_property
+    def _held_mean(self) -> Floats:
+        """Mean of each row's scores without their offset."""
+        tile = self._tile
+        if tile.ones is None:
+            total = tile.xp.sum(tile.held, axis=-1)
+        else:
+            total = tile.dot(tile.held, tile.ones)
+        return host(total) / np.maximum(self.finite_scores, 1)
+
+    @cached_property
+    def _deviations(self) -> Array:
+        tile = self._tile
+        deviations = tile.held - tile.as_column(self._held_mean)
+        return deviations if tile.ones is None else deviations * tile.ones
+
+    @cached_property
+    def score_mean(self) -> Floats:
+        """Mean score of each row."""
+        return np.where(self.finite_scores > 0, self._held_mean + self._tile.offset, 0.0)
+
+    @cached_property
+    def score_m2(self) -> Floats:
+        """Squared deviations of each row."""
+        return host(self._tile.dot(self._deviations, self._deviations))
+
+    @cached_property
+    def score_min(self) -> Floats:
+        """Smallest score of each row."""
+        return -self._largest(-self._tile.held, -self._tile.offset)
+
+    @cached_property
+    def score_max(self) -> Floats:
+        """Largest score of each row."""
+        return self._largest(self._tile.held, self._tile.offset)
+
+    def _largest(self, held: Array, offset: Floats) -> Floats:
+        tile = self._tile
+        seen = held if tile.ceiling is None else tile.xp.minimum(held, tile.ceiling)
+        return np.where(self.finite_scores > 0, host(tile.xp.max(seen, axis=-1)) + offset, -np.inf)
+
+    @cached_property
+    def histogram(self) -> Integers:
+        """Standardised scores by bin."""
+        tile = self._tile
+        deviation = np.sqrt(self.score_m2 / np.maximum(self.finite_scores, 1))
+        shaped = (self.finite_scores > 0) & (deviation > tile.error)
+        inverse = np.where(shaped, _PER_UNIT / np.where(shaped, deviation, 1.0), 0.0)
+        standard = self._deviations * tile.as_column(inverse)
+        standard += _MIDDLE
+        # Whole parts up to this are the last bin's.
+        standard = tile.xp.clip(standard, 0.0, HISTOGRAM_BINS - 0.5)
+        bins = tile.kernels.count_codes(tile.kernels.codes(standard))
+        # What does not count has deviation 0 exactly, and so has every score of a flat row.
+        keys = tile.shape[-1]
+        elsewhere = np.where(shaped, keys - self.finite_scores, keys)
+        bins[:, _MIDDLE] -= np.sum(elsewhere, axis=-1)
+        return bins
+
+    # -- the softmax by row: see _softmax
+
+    @cached_property
+    def finite(self) -> Booleans:
+        """Whether every visible final score of the row is finite."""
+        if self._tile.tame:
+            return np.full(self._tile.shape[:-1], True)
+        return self._softmax.finite
+
+    @cached_property
+    def logsumexp(self) -> Floats:
+        """Normaliser of each row."""
+        return self._softmax.peak + self._log_normaliser
+
+    @cached_property
+    def _log_normaliser(self) -> Floats:
+        return np.log1p(self._softmax.others)
+
+    @cached_property
+    def entropy(self) -> Floats:
+        """Entropy of each row."""
+        return self._log_normaliser - self._softmax.weighted_gaps / (1.0 + self._softmax.others)
+
+    @cached_property
+    def max_weight(self) -> Floats:
+        """Largest weight of each row."""
+        return 1.0 / (1.0 + self._softmax.others)
+
+    @cached_property
+    def max_weight_complement(self) -> Floats:
+        """1 − the largest weight of each row."""
+        return self._softmax.others / (1.0 + self._softmax.others)
+
+    @cached_property
+    def _other_squares(self) -> Floats:
+        """Sum of squared weights of each row, all but the largest."""
+        return self._softmax.other_squares / (1.0 + self._softmax.others) ** 2
+
+    @cached_property
+    def sum_squares(self) -> Floats:
+        """Sum of squared weights of each row."""
+        return self.max_weight**2 + self._other_squares
+
+    @cached_property
+    def sum_squares_complement(self) -> Floats:
+        """1 − the sum of squared weights of each row."""
+        # 1 − p² − Σ'w² = (1 − p)(1 + p) − Σ'w², and Σ'w² is at most (1 − p)².
+        top = self.max_weight_complement * (1.0 + self.max_weight)
+        return np.maximum(top - self._other_squares, 0.0)
+
+    @cached_property
+    def jacobian_norm(self) -> Floats:
+        """Frobenius norm of each row's Jacobian."""
+        # The largest weight p by itself, so that nothing near 1 is subtracted from 1.
+        squares = self._other_squares
+        cubes = self._softmax.other_cubes / (1.0 + self._softmax.others) ** 3
+        top = (self.max_weight * self.max_weight_complement) ** 2
+        cross = 2.0 * self.max_weight**2 * squares
+        return np.sqrt(np.maximum(top + cross + squares - 2.0 * cubes + squares**2, 0.0))
+
+    @cached_property
+    def first_key_weight(self) -> Floats:
+        """Weight of key 0."""
+        if not self._tile.starts_at_first_key:
+            return np.zeros(self._tile.shape[:-1])
+        return self._softmax.first / (1.0 + self._softmax.others)
+
+    @cached_property
+    def weights(self) -> Array:
+        """Weights."""
+        tile = self._tile
+        top = tile.as_column(np.where(self.settled, self.max_weight, 0.0))
+        return tile.xp.exp(self._softmax.gaps) * top
+
+    # -- single rows
+
+    @cached_property
+    def priorities(self) -> Integers:
+        """Pseudo-random numbers of the rows."""
+        return priorities(self._tile.entries, self.visible_keys)
+
+    def sorted_weights(self, head: int, row: int) -> Floats:
+        """Return the weights of one row's visible keys, largest first."""
+        gaps, mask = host(self._softmax.gaps[head, row]), self._tile.mask
+        if mask is not None:
+            gaps = gaps[to_numpy(mask[head if mask.shape[0] > 1 else 0, row])]
+        descending = np.sort(np.exp(gaps))[::-1]
+        return np.asarray(descending * self.max_weight[head, row])

@@ -1,0 +1,1 @@
+"""The framework-free part of every frontend: the graph, and the walks over it."""

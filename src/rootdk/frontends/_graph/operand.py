@@ -1,0 +1,365 @@
+"""From one operand of the query-key product back to the projection that made it.
+
+The walk multiplies constant factors, passes through what only moves entries, and stops at a
+*terminal*: a product with a parameter, a parameter, a norm, an input. It never guesses: what it
+does not understand raises ``UnresolvedError`` with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rootdk.frontends._graph.factors import (
+    entries,
+    is_norm_of,
+    learned_steps,
+    origin,
+    split_product,
+    words,
+)
+from rootdk.frontends._graph.guards import guarded
+from rootdk.frontends._graph.node import HOMOGENEOUS, LAYOUT, Kind, Node
+from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError, Values
+
+__all__ = ["OperandWalk"]
+
+
+@dataclass
+class OperandWalk:
+    """Resolve operands of one product; ``scope`` is where the product was made."""
+
+    values: Values
+    scope: tuple[int, ...]
+    _memo: dict[int, Trail] = field(default_factory=dict)
+
+    def operand(self, node: Node) -> Trail:
+        """Return the trail of a whole operand; one that is negated carries a factor of -1."""
+        trail = self.resolve(node)
+        if trail.signs != {-1}:
+            return trail
+        step = FactorStep(node, -1.0, origin="negated")
+        return replace(trail, factors=(*trail.factors, step), signs=frozenset({1}))
+
+    def resolve(self, node: Node) -> Trail:
+        """Return the trail from ``node`` to its terminals."""
+        if node.index not in self._memo:
+            self._memo[node.index] = self._resolve(node)
+        return self._memo[node.index]
+
+    def _resolve(self, node: Node) -> Trail:
+        chain: list[Node] = []
+        # Straight runs are walked in a loop, so that a long chain cannot exhaust the stack.
+        while node.index not in self._memo and self._is_plain(node):
+            chain.append(node)
+            node = node.inputs[0]
+        trail = self._memo.get(node.index) or self._step(node)
+        self._memo[node.index] = trail
+        for link in reversed(chain):
+            trail = _passed(trail, link)
+            self._memo[link.index] = trail
+        return trail
+
+    def _is_plain(self, node: Node) -> bool:
+        return (
+            (node.op in LAYOUT or node.op in HOMOGENEOUS)
+            and node.op not in {"sum", "assemble"}
+            and len(node.inputs) == 1
+            and not self._is_projection_exit(node)
+        )
+
+    def _is_projection_exit(self, node: Node) -> bool:
+        """Whether a projection's own module handed this node out, before the product."""
+        call = node.attrs.get("exit_of")
+        return call is not None and call not in self.scope and guarded("projection-scope")
+
+    def _step(self, node: Node) -> Trail:
+        if self._is_projection_exit(node):
+            return _terminal(node, "projection")
+        rule = _RULES.get(node.op, _opaque)
+        return rule(self, node)
+
+
+def _passed(trail: Trail, node: Node) -> Trail:
+    return replace(trail, steps=(*trail.steps, node.attrs.get("name", node.op)))
+
+
+def _terminal(node: Node, kind: str, **flags: Any) -> Trail:
+    return Trail(terminals=frozenset({node}), kind=kind, **flags)
+
+
+def _scaled(trail: Trail, step: FactorStep) -> Trail:
+    return replace(trail, factors=(*trail.factors, step), skipped=trail.skipped | {step.node.index})
+
+
+def _leaf(walk: OperandWalk, node: Node) -> Trail:
+    return _terminal(node, "parameter" if node.op == "parameter" else "input")
+
+
+def _unknown(walk: OperandWalk, node: Node) -> Trail:
+    if guarded("unknown-leaf"):
+        raise UnresolvedError(
+            f"a tensor of shape {list(node.shape)} on the path was made outside the traced "
+            "operations (a NumPy round trip, for example)"
+        )
+    return _terminal(node, "input")
+
+
+def _opaque(walk: OperandWalk, node: Node) -> Trail:
+    if guarded("opaque-operation") or not node.inputs:
+        raise UnresolvedError(
+            f"the path passes through {node.attrs.get('name', node.op)}, which is not understood"
+        )
+    trail = walk.resolve(node.inputs[0])
+    return replace(trail, skipped=trail.skipped | {node.index})
+
+
+def _activation(walk: OperandWalk, node: Node) -> Trail:
+    """A non-linear function is a terminal of its own, if no factor is hidden behind it."""
+    for source in node.inputs:
+        if source.kind < Kind.PARAMETER:
+            continue
+        trail = walk.resolve(source)
+        if abs(trail.constant - 1.0) > 1e-6 or any(f.value is None for f in trail.factors):
+            raise UnresolvedError(
+                f"factors stand before {node.attrs.get('name', node.op)}, through which they "
+                "cannot be followed"
+            )
+    return _terminal(node, "activation")
+
+
+def _linear(walk: OperandWalk, node: Node) -> Trail:
+    kinds = [source.kind for source in node.inputs[:2]]
+    if Kind.UNKNOWN in kinds:
+        return _unknown(walk, node)
+    if Kind.PARAMETER in kinds:
+        return _terminal(node, "projection")
+    for side, path in ((1, 0), (0, 1)):
+        if kinds[side] <= Kind.INDEX and kinds[path] == Kind.ACTIVATION:
+            gain = walk.values.isometry(node.inputs[side])
+            if gain is None:
+                raise UnresolvedError("the path passes through a product with a constant matrix")
+            trail = _passed(walk.resolve(node.inputs[path]), node)
+            step = FactorStep(node, gain, origin="a constant rotation")
+            trail = replace(trail, rotary=True)
+            if abs(gain - 1.0) <= 1e-4:
+                return trail
+            return replace(trail, factors=(*trail.factors, step))
+    return _activation(walk, node)
+
+
+def _total(walk: OperandWalk, node: Node) -> Trail:
+    """A sum over an axis may add copies of one tensor, and then hides a factor."""
+    raise UnresolvedError("a sum over an axis stands on the path")
+
+
+def _norm(walk: OperandWalk, node: Node) -> Trail:
+    gain = any(source.kind == Kind.PARAMETER for source in node.inputs[1:])
+    return _terminal(node, "norm", normalised=True, learned_gain=gain)
+
+
+def _negate(walk: OperandWalk, node: Node) -> Trail:
+    """A negation is kept as a sign, since half of a rotation is negated on purpose."""
+    trail = _passed(walk.resolve(node.inputs[0]), node)
+    return replace(trail, signs=frozenset(-sign for sign in trail.signs))
+
+
+def _multiply(walk: OperandWalk, node: Node) -> Trail:
+    """A product or quotient of the path and something beside it."""
+    path, side = split_product(node)
+    if side is None:
+        value = node.attrs["scalar"]
+        value = 1.0 / value if node.op == "div" and value else value
+        return _scaled(walk.resolve(path), FactorStep(node, float(value), origin=words(node)))
+    if side.kind == Kind.UNKNOWN and entries(side) >= entries(path):
+        return _unknown(walk, side)
+    if is_norm_of(node, path, side):
+        return _terminal(node, "norm", normalised=True)
+    if side.kind == Kind.ACTIVATION:
+        gain = _position_gain(walk, node, path, side)
+        return gain if gain is not None else _activation(walk, node)
+    return _side_factor(walk, node, path, side)
+
+
+def _position_gain(walk: OperandWalk, node: Node, path: Node, side: Node) -> Trail | None:
+    """A factor per token that activations decide (a gate, a learned temperature)."""
+    if side.shape and side.shape[-1] == 1 and len(path.shape) > 1 and path.shape[-1] != 1:
+        trail = walk.resolve(path)
+        step = FactorStep(node, None, "learned", "a factor computed from activations")
+        return replace(trail, factors=(*trail.factors, step))
+    return None
+
+
+def _side_factor(walk: OperandWalk, node: Node, path: Node, side: Node) -> Trail:
+    trail = walk.resolve(path)
+    value = side.value if side.value is not None else walk.values.uniform(side)
+    if value is None and entries(side) == 1:
+        if guarded("factor-without-value"):
+            raise UnresolvedError("the value of a factor on the path is not known")
+        return replace(trail, skipped=trail.skipped | {node.index})
+    learned = side.kind == Kind.PARAMETER
+    if value is not None and not learned:
+        value = 1.0 / value if node.op == "div" and value else value
+        return _scaled(trail, FactorStep(node, float(value), origin=words(node)))
+    if learned:
+        if not guarded("vector-factor"):
+            return replace(trail, skipped=trail.skipped | {node.index})
+        if trail.normalised and not trail.factors and value is None:
+            return replace(trail, learned_gain=True)
+        steps = learned_steps(node, side, value, walk.values)
+        return replace(trail, factors=(*trail.factors, *steps))
+    if path.dtype.startswith("complex") or side.dtype.startswith("complex"):
+        gain = walk.values.modulus(side)
+        if gain is None:
+            raise UnresolvedError("the path is multiplied by complex numbers of unequal size")
+        trail = replace(trail, rotary=True)
+        if abs(gain - 1.0) <= 1e-4:
+            return trail
+        step = FactorStep(node, gain, origin="the size of a complex rotary table")
+        return replace(trail, factors=(*trail.factors, step))
+    if not guarded("vector-factor"):
+        return replace(trail, skipped=trail.skipped | {node.index})
+    return replace(trail, vectors=(*trail.vectors, node))
+
+
+def _sum(walk: OperandWalk, node: Node) -> Trail:
+    """A sum: an offset, a rotation made of two products, twice the same, or two sources."""
+    if "scalar" in node.attrs or len(node.inputs) == 1:
+        return _passed(walk.resolve(node.inputs[0]), node)
+    first, second = node.inputs[0], node.inputs[1]
+    if Kind.UNKNOWN in (first.kind, second.kind):
+        return _unknown(walk, node)
+    if first.kind <= Kind.PARAMETER < second.kind or second.kind <= Kind.PARAMETER < first.kind:
+        path = first if first.kind > second.kind else second
+        return _passed(walk.resolve(path), node)
+    weight = float(node.attrs.get("alpha", 1.0)) * (-1.0 if node.op == "sub" else 1.0)
+    one, two = walk.resolve(first), walk.resolve(second)
+    plain = first is second or not (one.vectors or two.vectors)
+    if plain and one.terminals == two.terminals and origin(first) is origin(second):
+        return _doubled(one, node, 1.0 + weight)
+    if one.vectors and two.vectors and one.terminals & two.terminals:
+        return _rotation(walk, node, one, two)
+    projected = {one.kind, two.kind} == {"projection"} and not (one.terminals & two.terminals)
+    if projected and abs(one.constant - two.constant) > 1e-5 * abs(one.constant):
+        # A projection and an addition to it (a low-rank adapter) are one projection.
+        return _terminal(node, "projection")
+    return _merged(node, [one, two], "two tensors are added")
+
+
+def _doubled(trail: Trail, node: Node, times: float) -> Trail:
+    if not guarded("sum-of-same"):
+        return replace(trail, skipped=trail.skipped | {node.index})
+    return _scaled(trail, FactorStep(node, times, origin="a tensor added to itself"))
+
+
+def _rotation(walk: OperandWalk, node: Node, one: Trail, two: Trail) -> Trail:
+    gain = walk.values.rotation_gain(_side_of(one.vectors[-1]), _side_of(two.vectors[-1]))
+    if gain is None:
+        raise UnresolvedError("two products with tables are added that are no rotation")
+    base = _merged(
+        node,
+        [replace(one, vectors=one.vectors[:-1]), replace(two, vectors=two.vectors[:-1])],
+        "the halves of a rotation",
+    )
+    base = replace(base, rotary=True, terminals=one.terminals | two.terminals)
+    if abs(gain - 1.0) <= 1e-4:
+        return base
+    step = FactorStep(node, gain, origin="the size of the rotary tables")
+    return replace(base, factors=(*base.factors, step))
+
+
+def _side_of(node: Node) -> Node:
+    side = split_product(node)[1]
+    if side is None:
+        raise UnresolvedError("a rotary table is a plain number")
+    return side
+
+
+def _merged(node: Node, trails: list[Trail], what: str) -> Trail:
+    """Parts of one tensor must carry one factor."""
+    first = max(trails, key=lambda t: len(t.factors))
+    for other in trails:
+        if abs(other.constant - first.constant) > 1e-5 * abs(first.constant):
+            raise UnresolvedError(
+                f"{what} with different factors ({other.constant:.6g} and {first.constant:.6g})"
+            )
+        if len(other.vectors) != len(first.vectors):
+            raise UnresolvedError(f"{what}, one of them with a factor per entry")
+    terminals = frozenset().union(*(t.terminals for t in trails))
+    skipped = frozenset().union(*(t.skipped for t in trails))
+    return replace(
+        first,
+        terminals=terminals,
+        skipped=skipped,
+        signs=frozenset().union(*(t.signs for t in trails)),
+        normalised=all(t.normalised for t in trails),
+        learned_gain=any(t.learned_gain for t in trails),
+        rotary=any(t.rotary for t in trails),
+        steps=(*first.steps, node.attrs.get("name", node.op)),
+    )
+
+
+def _parts(walk: OperandWalk, node: Node) -> Trail:
+    """Concatenation, stacking, and a tensor written in parts."""
+    if node.op == "assemble" and not guarded("partial-write"):
+        trail = walk.resolve(node.inputs[0])
+        return replace(trail, skipped=trail.skipped | {node.index})
+    sources = [
+        s for s in node.inputs if s.kind >= Kind.PARAMETER and s.op not in {"constant", "random"}
+    ]
+    if not sources:
+        return _terminal(node, "input")
+    trails = [walk.resolve(source) for source in sources]
+    for trail in trails:
+        if trail.vectors:
+            return (
+                _activation(walk, node)
+                if len(trails) == 0
+                else _merged(node, trails, "parts are joined")
+            )
+    return _merged(node, trails, "parts are joined")
+
+
+def _constant(walk: OperandWalk, node: Node) -> Trail:
+    return _terminal(node, "input")
+
+
+def _choice(walk: OperandWalk, node: Node) -> Trail:
+    """masked_fill and where on an operand (padding set to zero): the path is what is kept."""
+    sources = [s for s in node.inputs if s.kind >= Kind.PARAMETER and s.dtype != "bool"]
+    if not sources:
+        return _terminal(node, "input")
+    return _merged(node, [walk.resolve(s) for s in sources], "parts are chosen")
+
+
+_RULES: dict[str, Callable[[OperandWalk, Node], Trail]] = {
+    "leaf": _leaf,
+    "parameter": _leaf,
+    "input": _leaf,
+    "constant": _constant,
+    "random": _constant,
+    "unknown": _unknown,
+    "opaque": _opaque,
+    "matmul": _linear,
+    "linear": _linear,
+    "conv": _linear,
+    "embedding": lambda walk, node: _terminal(node, "parameter"),
+    "norm": _norm,
+    "mul": _multiply,
+    "div": _multiply,
+    "neg": _negate,
+    "add": _sum,
+    "sub": _sum,
+    "sum": _total,
+    "where": _choice,
+    "masked_fill": _choice,
+    **dict.fromkeys(("cat", "stack", "assemble"), _parts),
+    **dict.fromkeys(
+        "nonlinear tanh clamp maximum softmax log_softmax exp exp2 log pow rsqrt sqrt "
+        "reciprocal logsumexp fused dropout vector_norm gather complex".split(),
+        _activation,
+    ),
+}
+for _op in (LAYOUT | HOMOGENEOUS) - _RULES.keys():
+    _RULES[_op] = lambda walk, node: _passed(walk.resolve(node.inputs[0]), node)

@@ -1,0 +1,71 @@
+"""The query-key product: which matrix product or reduction it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rootdk.frontends._graph.axes import Axes, product_axes
+from rootdk.frontends._graph.node import SCORES, Kind, Node
+
+__all__ = ["Product", "find_product"]
+
+
+@dataclass(frozen=True)
+class Product:
+    """The query-key product: ``rows`` and ``columns`` are the operands of its last two axes.
+
+    ``form`` is ``matmul`` (columns hold head_dim on their last axis but one) or ``reduce``
+    (an elementwise product summed over the last axis; both broadcast).
+    """
+
+    node: Node
+    rows: Node
+    columns: Node
+    form: Literal["matmul", "reduce"]
+    axes: Axes
+
+
+def find_product(node: Node) -> Product | None:
+    """The query-key product that ``node`` is, or None."""
+    if node.op == "matmul" and len(node.inputs) >= 2:
+        rows, columns = node.inputs[0], node.inputs[1]
+        if rows.on_scores == SCORES or columns.on_scores == SCORES:
+            return None
+        kinds = {rows.kind, columns.kind}
+        if not kinds <= {Kind.PARAMETER, Kind.ACTIVATION, Kind.UNKNOWN} or kinds == {
+            Kind.PARAMETER
+        }:
+            return None
+        axes = product_axes(node.shape[:-2], node.shape[-2], node.shape[-1])
+        return Product(node, rows, columns, "matmul", axes)
+    if node.op in {"sum", "mean"} and node.inputs and node.inputs[0].op == "mul":
+        return _reduction(node)
+    return None
+
+
+def _reduction(node: Node) -> Product | None:
+    """(q · k).sum(-1): the query varies where the key is broadcast, and the other way round."""
+    times = node.inputs[0]
+    rank = len(times.shape)
+    if len(times.inputs) != 2 or node.attrs.get("dims") != (rank - 1,) or node.attrs.get("keep"):
+        return None
+    one, two = times.inputs
+    if Kind.ACTIVATION not in {one.kind, two.kind} or min(one.kind, two.kind) < Kind.PARAMETER:
+        return None
+    shapes = [(1,) * (rank - len(n.shape)) + n.shape for n in (one, two)]
+    whole = times.shape
+    one_only = [i for i in range(rank - 1) if shapes[1][i] == 1 != whole[i]]
+    two_only = [i for i in range(rank - 1) if shapes[0][i] == 1 != whole[i]]
+    if len(one_only) > 1 or len(two_only) != 1:
+        return None
+    labels = [f"L{i}" for i in range(rank - 1)]
+    for i in one_only:
+        labels[i] = "Q"
+    labels[two_only[0]] = "K"
+    dims = product_axes(whole[: rank - 1], 1, 1).dims[: rank - 1]
+    renamed = []
+    for dim, label in zip(dims, labels, strict=True):
+        atoms = tuple(type(a)(label, a.size, a.stride) for a in dim.atoms)
+        renamed.append(type(dim)(atoms, dim.size))
+    return Product(node, one, two, "reduce", Axes(tuple(renamed)))

@@ -1,0 +1,69 @@
+"""The arguments of a dispatched call: which tensors, which nodes, which numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from rootdk.frontends._graph.node import Kind
+from rootdk.frontends._torch.identity import Identities
+
+__all__ = [
+    "SIDE_ENTRIES",
+    "by_node",
+    "by_node_map",
+    "flat_tensors",
+    "is_composite",
+    "number_in",
+]
+
+# Side operands of up to this many entries are held for the walks.
+SIDE_ENTRIES = 1 << 22
+
+
+def number_in(tensor: torch.Tensor) -> float | None:
+    if tensor.is_complex() or tensor.device.type == "meta":
+        return None
+    return float(tensor.detach().reshape(-1)[0].item())
+
+
+def is_composite(func: Any) -> bool:
+    return bool(
+        torch.is_inference_mode_enabled()
+        and func._can_decompose()
+        and torch._C._dispatch_has_kernel_for_dispatch_key(
+            func.name(), torch._C.DispatchKey.CompositeImplicitAutograd
+        )
+    )
+
+
+def flat_tensors(values: Iterable[Any]) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found.extend(flat_tensors(value))
+    return found
+
+
+def by_node_map(values: dict[str, Any], identities: Identities) -> dict[str, Any]:
+    return {key: by_node(value, identities) for key, value in values.items()}
+
+
+def by_node(values: Any, identities: Identities) -> Any:
+    """Arguments with activations replaced by their nodes, so that no activation is held."""
+    if isinstance(values, torch.Tensor):
+        node = identities.find(values)
+        if node is not None and node.kind >= Kind.ACTIVATION:
+            return node
+        return node if node is not None and values.numel() > SIDE_ENTRIES else values.detach()
+    if isinstance(values, (list, tuple)):
+        return (
+            type(values)(by_node(v, identities) for v in values)
+            if type(values) in {list, tuple}
+            else values
+        )
+    return values

@@ -1,0 +1,135 @@
+"""Softmaxes written with exponentials, sums and divisions."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from rootdk.frontends._graph.node import Node
+from rootdk.frontends._graph.weights import origin_of_sum
+from rootdk.frontends._torch.pending import Pending
+from rootdk.frontends._torch.recognise import (
+    adds_to_sum,
+    exponential_behind,
+    is_shifted,
+    reduced_dim,
+)
+from rootdk.frontends._torch.tags import behind_layout
+
+__all__ = ["ByHand"]
+
+
+class ByHand:
+    """The part of the listener that finds a softmax in its pieces."""
+
+    pending: dict[int, Pending]
+    _exponents: dict[int, tuple[float, bool]]
+    _late: deque[Node]
+
+    def _begin(
+        self,
+        node: Node,
+        scores: Node,
+        dim: int,
+        spelling: str,
+        facts: dict[str, Any],
+        weights: torch.Tensor,
+        argument: torch.Tensor | None,
+        base_two: bool = False,
+    ) -> None:
+        raise NotImplementedError
+
+    def _measure(
+        self, pending: Pending, node: Node, position: int, tensors: Sequence[torch.Tensor]
+    ) -> None:
+        raise NotImplementedError
+
+    def on_exponential(self, node: Node, argument: torch.Tensor) -> None:
+        """Remember the largest argument; exp(x - logsumexp(x)) is a softmax already."""
+        finite = argument.detach()
+        largest = float(finite.max()) if finite.numel() else -math.inf
+        self._exponents[node.index] = (largest, is_shifted(node.inputs[0]))
+        shifted = node.inputs[0]
+        behind = behind_layout(shifted.inputs[1]) if len(shifted.inputs) > 1 else None
+        if shifted.op == "sub" and behind is not None and behind.op == "logsumexp":
+            facts = {"exponentials": "shifted", "dtype": node.dtype, "largest_exponent": largest}
+            out = torch.exp(argument.detach())
+            node.weights_of = (node.index,)
+            node.on_scores = 0
+            dim = reduced_dim(behind, shifted.inputs[0])
+            self._begin(node, shifted, dim, "exp(x - logsumexp)", facts, out, None)
+
+    def on_division(self, node: Node, result: torch.Tensor) -> None:
+        """exp(scores) over its own sum: a softmax written by hand."""
+        numerator, denominator = node.inputs[0], node.inputs[1]
+        late = behind_layout(numerator).attrs.get("unnormalised")
+        if node.op == "mul":
+            denominator = behind_layout(denominator)
+            if denominator.op != "reciprocal":
+                return
+            denominator = denominator.inputs[0]
+        total = origin_of_sum(denominator)
+        exponential = exponential_behind(numerator) if late is None else late[0]
+        if total is None or exponential is None or not total.inputs:
+            return
+        assert isinstance(exponential, Node)
+        if exponential_behind(total.inputs[0]) is not exponential:
+            return
+        dims = total.attrs.get("dims", ())
+        if len(dims) != 1:
+            return
+        largest, shifted = self._exponents.get(exponential.index, (math.inf, False))
+        half = exponential.dtype in {"float16", "bfloat16"}
+        facts = {
+            "exponentials": "shifted" if shifted else "bare",
+            "dtype": exponential.dtype,
+            "largest_exponent": largest,
+            "separate_half": half,
+            "sink": adds_to_sum(denominator),
+            "axis_source": total.source,
+        }
+        base_two = exponential.op == "exp2"
+        scores, dim = exponential.inputs[0], dims[0]
+        if late is None:
+            node.weights_of = (*node.weights_of, node.index)
+            node.on_scores = 0
+            self._begin(node, scores, dim, "exp and sum", facts, result, None, base_two)
+            self._place(node, exponential)
+            return
+        _, numbers, value, product = late
+        shaped = numbers.reshape(exponential.shape)
+        weights = shaped / shaped.sum(dim, keepdim=True)
+        self._begin(node, scores, dim, "exp, product, division", facts, weights, None, base_two)
+        self._place(node, exponential)
+        pending = self.pending.get(node.index)
+        if pending is not None:
+            pending.met_values = True
+            self._measure(pending, product, 0, (numbers, value))
+
+    def _place(self, node: Node, exponential: Node) -> None:
+        """A softmax by hand is where its exponential is taken."""
+        if node.index in self.pending:
+            self.pending[node.index].place = exponential
+
+    def on_log_softmax(self, node: Node, log_softmax: Node, weights: torch.Tensor) -> None:
+        """exp(log_softmax(scores))."""
+        scores = log_softmax.inputs[0]
+        if scores.on_scores:
+            node.weights_of = (*node.weights_of, node.index)
+            facts = {"exponentials": "kernel", "dtype": scores.dtype}
+            dim = log_softmax.attrs["dim"]
+            self._begin(node, scores, dim, "exp(log_softmax)", facts, weights, None)
+
+    def on_unnormalised(self, node: Node, tensors: Sequence[torch.Tensor]) -> None:
+        """exp(scores) times the values, which may be divided by the sum afterwards."""
+        exponential = exponential_behind(node.inputs[0])
+        if exponential is None:
+            return
+        node.attrs["unnormalised"] = (exponential, tensors[0].detach(), tensors[1].detach(), node)
+        self._late.append(node)
+        while len(self._late) > 2:
+            self._late.popleft().attrs.pop("unnormalised", None)

@@ -1,0 +1,54 @@
+"""The lines of the user's code that an operation came from."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+
+import torch
+
+import rootdk
+from rootdk.records import Frame, Source
+
+__all__ = ["Frames"]
+
+_SKIPPED_FOLDERS = tuple(
+    str(Path(module.__file__).parent) + "/"
+    for module in (torch, rootdk)
+    if module.__file__ is not None
+)
+# Notation wrappers: the line that matters is the one that called them.
+_NOTATION = ("/einops/", "/jaxtyping/", "/beartype/", "/opt_einsum/", "<frozen", "<string>")
+# Frames of a library's decorators say nothing about where a factor stands.
+_WRAPPERS = frozenset({"wrapper", "wrapped", "wrapped_func", "_wrapper", "wrapped_fn", "inner"})
+_FRAMES = 3
+
+
+_RUNNER = str(Path(__file__).with_name("run.py"))
+
+
+class Frames:
+    """Walks the stack outwards and keeps the first frames that are the user's."""
+
+    def __init__(self) -> None:
+        self._skipped: dict[str, bool] = {}
+
+    def source(self, module_path: str, depth: int) -> Source:
+        """The source of the call ``depth`` frames above this one."""
+        frames: list[Frame] = []
+        frame: FrameType | None = sys._getframe(depth)
+        while frame is not None and len(frames) < _FRAMES:
+            code = frame.f_code
+            file = code.co_filename
+            if file == _RUNNER:
+                # What lies outside the run called rootdk, not the model.
+                break
+            skip = self._skipped.get(file)
+            if skip is None:
+                skip = file.startswith(_SKIPPED_FOLDERS) or any(n in file for n in _NOTATION)
+                self._skipped[file] = skip
+            if not skip and not (code.co_name in _WRAPPERS and "site-packages" in file):
+                frames.append(Frame(file=file, line=frame.f_lineno, function=code.co_name))
+            frame = frame.f_back
+        return Source(frames=tuple(frames), module_path=module_path)

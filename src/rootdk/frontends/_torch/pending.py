@@ -1,0 +1,124 @@
+"""A softmax over scores, or a fused call, while it is being understood."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from rootdk.frontends._graph.axes import Axes
+from rootdk.frontends._graph.node import LAYOUT, Kind, Node
+from rootdk.frontends._graph.scores import ScoreLine
+from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
+from rootdk.frontends._graph.weights import WeightsTrail
+from rootdk.frontends._torch.arrange import Arrangement
+from rootdk.frontends._torch.recompute import Mismatch
+from rootdk.records import Addend
+from rootdk.stats import Summary
+
+__all__ = [
+    "Axis",
+    "Pending",
+    "current_autocast",
+    "kv_heads",
+    "settle_vectors",
+    "width_of_heads",
+]
+
+Axis = Literal["keys", "queries", "heads", "batch", "other"]
+_PADS = frozenset({"constant_pad_nd", "pad", "cat"})
+
+
+@dataclass
+class Pending:
+    """A softmax over scores (or a fused call): what is known of it so far."""
+
+    node: Node
+    spelling: str
+    line: ScoreLine | None = None
+    query_trail: Trail | None = None
+    key_trail: Trail | None = None
+    arrangement: Arrangement | None = None
+    shapes: dict[str, int] = field(default_factory=dict)
+    factors: list[tuple[FactorStep, str]] = field(default_factory=list)
+    addends: list[Addend] = field(default_factory=list)
+    normalisation: dict[str, Any] = field(default_factory=dict)
+    observed: dict[str, Any] = field(default_factory=dict)
+    summary: Summary | None = None
+    mismatch: Mismatch | None = None
+    operands: Literal["equal", "isometric", "unchecked"] = "unchecked"
+    unresolved: str | None = None
+    weights: WeightsTrail | None = None
+    met_values: bool = False
+    axis: Axis = "keys"
+    causal: Literal["top_left", "bottom_right"] | None = None
+    dropout: float = 0.0
+    dropout_node: Node | None = None
+    training: bool = False
+    autocast: str | None = None
+    score_dtype: str = "float32"
+    axis_label: str = "K"
+    axes: Axes | None = None
+    product_node: Node | None = None
+    value_dim: int | None = None
+    outer: int | None = None
+    hidden: int | None = None
+    place: Node | None = None
+    measure: Callable[[torch.Tensor | None], Summary | None] | None = None
+
+    @property
+    def softcap(self) -> float | None:
+        return self.line.softcap if self.line is not None else None
+
+
+def current_autocast() -> str | None:
+    for device in ("cuda", "cpu"):
+        if torch.is_autocast_enabled(device):
+            return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+    return None
+
+
+def kv_heads(key: Node | None, heads: int) -> int:
+    """The number of kv heads: what the key path had before its heads were repeated."""
+    node = key
+    fewest = heads
+    for _ in range(64):
+        if node is None or not node.inputs or node.op not in LAYOUT | {"mul", "div", "add"}:
+            break
+        if node.op in {"expand", "rearrange", "gather"}:
+            source = node.inputs[0]
+            have, want = math.prod(source.shape), math.prod(node.shape)
+            if 0 < have < want and want % have == 0 and heads % (want // have) == 0:
+                fewest = min(fewest, heads // (want // have))
+        node = max(node.inputs[:2], key=lambda n: n.kind)
+    return fewest
+
+
+def settle_vectors(trail: Trail, side: str) -> None:
+    """A vector of constants left on a path: per position it is allowed, per channel it is not."""
+    for node in trail.vectors:
+        shapes = [s.shape for s in node.inputs if s.kind <= Kind.INDEX or s.kind == Kind.UNKNOWN]
+        if any(shape and shape[-1] != 1 for shape in shapes):
+            raise UnresolvedError(f"the {side} is multiplied by constants that differ by channel")
+
+
+def unpadded_width(tensor: torch.Tensor) -> int:
+    """How many channels are left when trailing ones that are zero everywhere are dropped."""
+    flat = tensor.reshape(-1, tensor.shape[-1])
+    if not flat.shape[0]:
+        return 0
+    used = flat.ne(0).any(0).nonzero()
+    return int(used.max()) + 1 if used.numel() else 0
+
+
+def width_of_heads(pending: Pending, rows: torch.Tensor, columns: torch.Tensor) -> int:
+    """The width of the product, without channels that were padded with zeros."""
+    width = int(rows.shape[-1])
+    trails = (pending.query_trail, pending.key_trail)
+    if any(t is not None and _PADS & set(t.steps) for t in trails):
+        used = min(unpadded_width(rows), unpadded_width(columns))
+        return used or width
+    return width

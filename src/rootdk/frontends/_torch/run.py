@@ -1,0 +1,148 @@
+"""Run a module once under the recorder, and turn what was seen into records."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+import rootdk
+from rootdk.frontends._base import Trace
+from rootdk.frontends._graph.node import Kind
+from rootdk.frontends._torch.attend import Attending
+from rootdk.frontends._torch.recorder import Recorder
+from rootdk.frontends._torch.scopes import Scopes
+from rootdk.frontends._torch.sites import build_sites
+from rootdk.frontends._torch.state import Untouched, model_state
+from rootdk.records import Environment, Unhandled
+
+__all__ = ["run"]
+
+_BUDGET = 64 << 20
+
+
+def run(
+    model: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    rows: int,
+    seed: int | None,
+    statistics: bool,
+    progress: Callable[[str], None] | None,
+) -> Trace:
+    """One forward pass of ``model``; see ``rootdk.frontends.trace``."""
+    inputs = _tensors([args, kwargs])
+    state, reason = model_state(model)
+    size = sum(p.numel() * p.element_size() for p in model.parameters())
+    recorder = Recorder(max(_BUDGET, size // 2))
+    scopes = Scopes(model, recorder)
+    attending = Attending(
+        recorder,
+        rows=rows,
+        seed=0 if seed is None else seed,
+        statistics=statistics,
+        training_of=scopes.training,
+        progress=progress,
+    )
+    untouched = Untouched(model, inputs)
+    recorder.before_write = untouched.before_write
+    _register(recorder, model, inputs)
+    recorder.listener = attending
+    with ExitStack() as stack:
+        stack.enter_context(untouched.restored())
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(scopes.watching())
+        stack.enter_context(recorder)
+        model(*args, **kwargs)
+    remarks = _faults(attending, recorder)
+    pending = attending.finished()
+    sites, summaries = build_sites(pending, model, scopes)
+    recorder.retainer.clear()
+    recorder.identities.clear()
+    return Trace(
+        sites=sites,
+        summaries=summaries,
+        unhandled=_unhandled(recorder),
+        remarks=remarks,
+        environment=_environment(model, inputs, seed, sites),
+        state=state,
+        state_reason=reason,
+        operations=recorder.operations,
+    )
+
+
+def _faults(attending: Attending, recorder: Recorder) -> tuple[str, ...]:
+    """Sites at which the tracer itself failed are unresolved, and said."""
+    remarks: list[str] = []
+    for node, said in recorder.faults:
+        pending = attending.of(node)
+        if pending is not None:
+            pending.unresolved = pending.unresolved or f"the tracer failed here ({said})"
+        else:
+            remarks.append(f"the tracer failed at {node.source} in {node.module_path!r}: {said}")
+    return tuple(dict.fromkeys(remarks))
+
+
+def _register(recorder: Recorder, model: torch.nn.Module, inputs: list[torch.Tensor]) -> None:
+    for parameter in model.parameters():
+        recorder.leaf(parameter, "parameter", Kind.PARAMETER)
+    for buffer in model.buffers():
+        recorder.leaf(buffer, "constant", Kind.CONSTANT)
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if not name.startswith("_"):
+                for tensor in _tensors([value]):
+                    if recorder.identities.find(tensor) is None:
+                        recorder.leaf(tensor, "constant", Kind.CONSTANT)
+    for tensor in inputs:
+        floating = tensor.is_floating_point() or tensor.is_complex()
+        recorder.leaf(tensor, "input", Kind.ACTIVATION if floating else Kind.INDEX)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    if isinstance(values, torch.Tensor):
+        return [values]
+    if isinstance(values, Mapping):
+        return [t for v in values.values() for t in _tensors(v)]
+    if isinstance(values, (list, tuple, set)):
+        return [t for v in values for t in _tensors(v)]
+    return []
+
+
+def _unhandled(recorder: Recorder) -> tuple[Unhandled, ...]:
+    together: dict[str, tuple[int, str]] = {}
+    for (name, where), count in recorder.unhandled.items():
+        seen, first = together.get(name, (0, where))
+        together[name] = (seen + count, first)
+    return tuple(
+        Unhandled(operation=name, count=count, where=where, why="not in the table of operations")
+        for name, (count, where) in sorted(together.items())
+    )
+
+
+def _environment(
+    model: torch.nn.Module, inputs: list[torch.Tensor], seed: int | None, sites: Any
+) -> Environment:
+    first = next(model.parameters(), None)
+    tensor = first if first is not None else (inputs[0] if inputs else None)
+    dtype = str(tensor.dtype).removeprefix("torch.") if tensor is not None else "float32"
+    device = str(tensor.device) if tensor is not None else "cpu"
+    autocast = next((s.autocast for s in sites if s.autocast), None)
+    versions = {
+        "rootdk": rootdk.__version__,
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+    }
+    return Environment(
+        versions=versions,
+        device=device,
+        dtype=dtype,
+        training=model.training,
+        autocast=autocast,
+        seed=seed,
+    )

@@ -1,0 +1,78 @@
+"""Which module call an operation ran in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+
+from rootdk.frontends._torch.recorder import Recorder
+
+__all__ = ["Scopes"]
+
+
+class Scopes:
+    """Keeps the recorder's scope and module path in step with the module calls.
+
+    The hooks are global ones, since hooks on a module switch off the fast paths that it has.
+    """
+
+    def __init__(self, model: torch.nn.Module, recorder: Recorder) -> None:
+        self.model = model
+        self.recorder = recorder
+        self.paths = {id(m): name for name, m in model.named_modules(remove_duplicate=True)}
+        self.modules = dict(model.named_modules())
+        self._stack: list[tuple[int, torch.nn.Module, str]] = []
+        self._calls = 0
+
+    def training(self) -> bool:
+        """Whether the innermost module of the model is in training mode."""
+        return self._stack[-1][1].training if self._stack else self.model.training
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Follow module calls for the length of a block; hooks are gone afterwards."""
+        handles = [
+            register_module_forward_pre_hook(self._enter),
+            register_module_forward_hook(self._leave, always_call=True),
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _enter(self, module: torch.nn.Module, args: Any) -> None:
+        self._calls += 1
+        path = self.paths.get(id(module))
+        if path is None:
+            path = self._stack[-1][2] if self._stack else type(module).__name__
+        self._stack.append((self._calls, module, path))
+        self._publish()
+
+    def _leave(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        while self._stack:
+            call, left, _ = self._stack.pop()
+            if left is module:
+                self._mark_exit(call, output)
+                break
+        self._publish()
+
+    def _mark_exit(self, call: int, output: Any) -> None:
+        if call not in self.recorder.calls_with_products or not isinstance(output, torch.Tensor):
+            return
+        node = self.recorder.identities.find(output)
+        if node is not None and node.scope and node.scope[-1] == call:
+            node.attrs["exit_of"] = call
+            if self.recorder.retainer.value(node) is None:
+                self.recorder.retainer.keep(node, output.detach())
+
+    def _publish(self) -> None:
+        self.recorder.scope = tuple(call for call, _, _ in self._stack)
+        self.recorder.module_path = self._stack[-1][2] if self._stack else ""

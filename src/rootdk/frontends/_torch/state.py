@@ -1,0 +1,89 @@
+"""Leave the model as it was found; tell whether it is at initialisation."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+__all__ = ["Untouched", "model_state"]
+
+
+class Untouched:
+    """Restores random state, buffers, parameters and inputs that a forward pass wrote to."""
+
+    def __init__(self, model: torch.nn.Module, inputs: list[torch.Tensor]) -> None:
+        self._model = model
+        self._owned: dict[int, torch.Tensor] = {}
+        self._copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        for tensor in (*model.parameters(), *model.buffers(), *inputs):
+            self._owned.setdefault(_key(tensor), tensor)
+        self._buffers = [(m, dict(m._buffers)) for m in model.modules()]
+
+    def before_write(self, tensor: torch.Tensor) -> None:
+        """Copy a tensor of the model's that is about to be written in place."""
+        key = _key(tensor)
+        owned = self._owned.get(key)
+        if owned is not None and key not in self._copies:
+            self._copies[key] = (owned, owned.detach().clone())
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """Run a block, then put everything back, also when it raises."""
+        numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
+        with ExitStack() as stack:
+            devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+            stack.enter_context(torch.random.fork_rng(devices=devices))
+            try:
+                yield
+            finally:
+                np.random.set_state(numpy_state)  # noqa: NPY002
+                random.setstate(python_state)
+                with torch.no_grad():
+                    for owned, copy in self._copies.values():
+                        owned.copy_(copy)
+                for module, buffers in self._buffers:
+                    module._buffers.clear()
+                    module._buffers.update(buffers)
+
+
+def _key(tensor: torch.Tensor) -> int:
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError):
+        return -id(tensor)
+
+
+def model_state(model: torch.nn.Module) -> tuple[Literal["init", "trained", "unknown"], str]:
+    """At initialisation every norm's weight is exactly 1 (or 0) and its bias exactly 0."""
+    norms = 0
+    for name, module in model.named_modules():
+        if not _is_norm(module):
+            continue
+        weight = getattr(module, "weight", None)
+        bias = getattr(module, "bias", None)
+        for which, tensor, plain in (("weight", weight, (1.0, 0.0)), ("bias", bias, (0.0,))):
+            if not isinstance(tensor, torch.Tensor) or tensor.numel() == 0:
+                continue
+            if tensor.device.type == "meta":
+                continue
+            norms += 1
+            if not any(bool((tensor == value).all()) for value in plain):
+                return (
+                    "trained",
+                    f"the {which} of {name or 'the model'} is not at its initial value",
+                )
+    if not norms:
+        return "unknown", "the model has no norm to tell by"
+    return "init", f"all {norms} norm parameters are at their initial values"
+
+
+def _is_norm(module: Any) -> bool:
+    if "norm" not in type(module).__name__.lower():
+        return False
+    children = next(module.children(), None)
+    return children is None

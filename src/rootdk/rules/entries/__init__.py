@@ -1,0 +1,1 @@
+"""RDK2xx: the sizes of the entries of query and key."""

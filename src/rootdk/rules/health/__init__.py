@@ -1,0 +1,1 @@
+"""RDK6xx: what the numbers of a run look like."""

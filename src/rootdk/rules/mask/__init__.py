@@ -1,0 +1,1 @@
+"""RDK4xx: which keys a query may see."""

@@ -1,0 +1,134 @@
+"""RDK402."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from rootdk.records import Addend, AttentionSite, Observed, Severity, Verification
+from rootdk.rules._base import Findings, Rule
+from rootdk.rules._evidence import recomputed_output
+from rootdk.rules._examples import Example, fires, healthy_site, line, silent, skips
+from rootdk.rules.mask._fills import LARGEST_LEAK, masks
+
+
+class LeakingMaskFill(Rule):
+    """Keys that the mask forbids receive weight.
+
+    What it does
+    ------------
+    Finds a mask after which a forbidden key still has a weight above 0.000001, in a row that
+    has a visible key.
+
+    Why it matters
+    --------------
+    A model that reads a forbidden key reads padding, another document or its own future. It
+    trains well on what it must not know, and fails where that is missing.
+
+    How it is measured
+    ------------------
+    The largest weight on a forbidden key is read off the weights themselves. The message says
+    what the mask wrote there: a number near 0 (a boolean added as a number, or an exponent with
+    the wrong sign), a positive number, or a negative one that real scores fell below.
+
+    Remedy
+    ------
+    Fill with -inf, or with torch.finfo(scores.dtype).min, and never with a number that scores
+    can reach.
+
+    When it stays silent
+    --------------------
+    At a fill that leaves a weight of 0, in a fused kernel whose output was recomputed with no
+    weight on hidden keys and agreed, for rows without a visible key, and where no forbidden
+    key was seen. A mask that is applied after the softmax is RDK406.
+
+    References
+    ----------
+    Vaswani et al., 2017, section 3.2.3 (arXiv:1706.03762): masked scores are set to -inf. Cases
+    seen in public: awslabs/gluonts#1401 (1e-9 for -1e9), TransformerLensOrg/TransformerLens#319
+    (scores below -1e5), huggingface/pytorch-image-models#2674 (a boolean added as 0 and 1).
+    """
+
+    code = "RDK402"
+    name = "leaking-mask-fill"
+    since = "0.1"
+    severities = (Severity.ERROR,)
+
+    def judge_weights(self, site: AttentionSite) -> Findings:
+        """Yield one finding if a forbidden key has weight."""
+        leak = site.observed.forbidden_weight
+        if leak is None:
+            if not any(masks(site)) or recomputed_output(site):
+                return
+            self.skip("the weights of forbidden keys were not looked at")
+        if math.isnan(leak):
+            self.skip("the weights of forbidden keys are NaN")
+        if leak <= LARGEST_LEAK:
+            return
+        mask = _weakest(site)
+        yield self.finding(
+            site,
+            Severity.ERROR,
+            f"a forbidden key has a weight of {leak:.3g}{_why(mask)}",
+            source=mask.source if mask is not None else site.source,
+            evidence={"forbidden_weight": leak, "fill": mask.fill if mask is not None else None},
+        )
+
+    def examples(self) -> Iterable[Example]:
+        """Yield what must fire and what must not."""
+
+        def masked(fill: float | None, leak: float | None, **more: Any) -> AttentionSite:
+            mask = Addend(kind="mask", fill=fill, source=line(12), **more)
+            return healthy_site(addends=(mask,), observed=Observed(forbidden_weight=leak))
+
+        yield fires(
+            "an exponent with the wrong sign",
+            Severity.ERROR,
+            site=masked(-1e-9, 0.1),
+            says=("weight of 0.1", "adds -1e-09", "small beside the scores"),
+            line=12,
+        )
+        yield fires(
+            "a boolean added as a number", Severity.ERROR, site=masked(1.0, 0.3), says=("adds 1,",)
+        )
+        yield fires(
+            "scores below the fill",
+            Severity.ERROR,
+            site=masked(-1e5, 0.98, replaces=True),
+            state="trained",
+            says=("writes -100000", "not far enough below"),
+        )
+        yield fires("the wrong sign", Severity.ERROR, site=masked(1e9, 1.0), says=("positive",))
+        yield fires("a fill not known", Severity.ERROR, site=masked(None, 0.2))
+        yield silent("-inf", site=masked(-math.inf, 0.0))
+        yield silent("a fill that works", site=masked(-1e4, 0.0))
+        yield silent("no mask")
+        agreed = Verification(rows=32, mismatch=1e-7, bound=1e-6, operands="equal")
+        fused = {"spelling": "scaled_dot_product_attention", "verification": agreed}
+        hidden = Addend(kind="mask", fill=-math.inf)
+        yield silent("a fused kernel", site=healthy_site(addends=(hidden,), **fused))
+        yield skips("nobody looked", site=masked(-1e4, None), says=("not looked at",))
+
+
+def _weakest(site: AttentionSite) -> Addend | None:
+    """Return the mask whose fill is the largest, which is the likeliest to leak."""
+    known = [(mask.fill, mask) for mask in masks(site) if mask.fill is not None]
+    if known:
+        return max(known, key=lambda pair: pair[0])[1]
+    return next(masks(site), None)
+
+
+def _why(mask: Addend | None) -> str:
+    if mask is None or mask.fill is None:
+        return ""
+    does = "writes" if mask.replaces else "adds"
+    start = f": the mask {does} {mask.fill:.6g}"
+    if abs(mask.fill) < _CLOSE_TO_ZERO:
+        return f"{start}, which is small beside the scores and forbids nothing"
+    if mask.fill > 0.0:
+        return f"{start}, a positive number, to the scores of forbidden keys"
+    return f"{start}, which is not far enough below the scores of visible keys"
+
+
+_CLOSE_TO_ZERO = 2.0

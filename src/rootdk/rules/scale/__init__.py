@@ -1,0 +1,1 @@
+"""RDK1xx: the number that the scores are multiplied by."""

@@ -1,0 +1,128 @@
+"""RDK109."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from rootdk.records import AttentionSite, Factor, Normalisation, Observed, Severity
+from rootdk.rules._base import Findings, Rule
+from rootdk.rules._examples import Example, constant, fires, healthy_site, scaled_site, silent
+from rootdk.rules.scale._factors import before_softmax
+from rootdk.rules.scale._laws import agrees
+
+
+class ScaleAfterSoftmax(Rule):
+    """The weights are multiplied by a constant after the softmax.
+
+    What it does
+    ------------
+    Finds a constant factor, not 1, between the softmax and the product with the values.
+
+    Why it matters
+    --------------
+    Scaling scores and scaling weights are different things. The scores stay as large as they
+    were, with everything that RDK101 says; and every row of weights now sums to the factor, so
+    that the output is that many times too small and depends on head_dim.
+
+    How it is measured
+    ------------------
+    Read off the graph: the constant factors that act on the weights, compared with 1 at a
+    relative tolerance of 0.001. Rows that are normalised again, and were seen to sum to 1, are
+    left alone.
+
+    Remedy
+    ------
+    Multiply the scores before the softmax, and leave the weights as they are.
+
+    When it stays silent
+    --------------------
+    At a learned or position-dependent factor (a gate), at a factor that a second normalisation
+    takes out again, and at dropout, whose 1/(1 - p) belongs to it and is no factor of the
+    attention.
+
+    References
+    ----------
+    Vaswani et al., 2017, equation 1 (arXiv:1706.03762): the division stands inside the softmax.
+    A case seen in public: FrancescoSaverioZuppichini/ViT#2.
+    """
+
+    code = "RDK109"
+    name = "scale-after-softmax"
+    since = "0.1"
+    severities = (Severity.ERROR,)
+    supersedes = ("RDK101", "RDK303")
+
+    def judge_factors(self, site: AttentionSite) -> Findings:
+        """Yield one finding for each constant factor on the weights."""
+        if _normalised_again(site):
+            return
+        for factor in site.factors:
+            if factor.place != "weights" or factor.kind != "constant" or factor.value is None:
+                continue
+            if agrees(factor.value, 1.0, site):
+                continue
+            yield self.finding(
+                site,
+                Severity.ERROR,
+                f"weights are multiplied by {factor.value:.6g} after the softmax, so that a row "
+                f"sums to {factor.value:.6g} and not to 1{_before(site)}",
+                source=factor.source,
+                evidence={
+                    "factor": factor.value,
+                    "effective_scale": site.effective_scale,
+                    "row_sum_min": site.observed.row_sum_min,
+                    "row_sum_max": site.observed.row_sum_max,
+                },
+            )
+
+    def examples(self) -> Iterable[Example]:
+        """Yield what must fire and what must not."""
+        after = constant(0.125, "weights", at=14)
+        yield fires(
+            "the scale stands after the softmax",
+            Severity.ERROR,
+            site=scaled_site(after),
+            says=("multiplied by 0.125 after the softmax", "nothing scales the scores"),
+            line=14,
+        )
+        yield fires(
+            "a further factor",
+            Severity.ERROR,
+            site=scaled_site(0.125, constant(0.5, "weights", at=14)),
+            state="trained",
+            line=14,
+        )
+        yield silent("the scale stands before it")
+        yield silent("a factor of 1", site=scaled_site(0.125, constant(1.0, "weights")))
+        gate = Factor(value=None, place="weights", kind="learned")
+        yield silent("a learned gate", site=scaled_site(0.125, gate))
+        again = healthy_site(
+            factors=(constant(0.125), after),
+            normalisation=Normalisation(second_normalisation=True),
+            observed=Observed(row_sum_min=1.0, row_sum_max=1.0),
+        )
+        yield silent("normalised again", site=again)
+        row_sums = Observed(row_sum_min=0.125, row_sum_max=0.125)
+        yield fires(
+            "normalised again before the factor",
+            Severity.ERROR,
+            site=replace(again, observed=row_sums),
+        )
+
+
+def _normalised_again(site: AttentionSite) -> bool:
+    how, seen = site.normalisation, site.observed
+    if not (how.second_normalisation or how.renormalised_after_mask):
+        return False
+    sums = (seen.row_sum_min, seen.row_sum_max)
+    return all(value is not None and abs(value - 1.0) <= _SUM_TOLERANCE for value in sums)
+
+
+def _before(site: AttentionSite) -> str:
+    if not before_softmax(site) and site.effective_scale is not None:
+        return "; nothing scales the scores before it"
+    return ""
+
+
+_SUM_TOLERANCE = 0.01

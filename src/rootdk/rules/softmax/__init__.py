@@ -1,0 +1,1 @@
+"""RDK3xx: how scores become weights."""

@@ -1,0 +1,122 @@
+"""RDK303."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from rootdk._lib.arrays import float_info
+from rootdk._lib.errors import DtypeError
+from rootdk.records import AttentionSite, Normalisation, Observed, Severity, Verification
+from rootdk.rules._base import Findings, Rule
+from rootdk.rules._evidence import recomputed_output
+from rootdk.rules._examples import Example, fires, healthy_site, silent, skips
+
+
+class UnnormalisedRows(Rule):
+    """The weights of a row do not sum to 1.
+
+    What it does
+    ------------
+    Finds attention whose weights, after the last normalisation and before dropout, sum to
+    something else than 1 in a row that has a visible key.
+
+    Why it matters
+    --------------
+    The output is no longer an average of the values: its size depends on the length, on the
+    mask or on the scores. Layers behind it see inputs of a size that they were not built for.
+
+    How it is measured
+    ------------------
+    The smallest and the largest sum of a row that has a visible key, compared with 1 at a
+    tolerance of 0.001 or four times the precision of the dtype, whichever is larger. Where the
+    denominator was seen to hold a further term (a sink, or the 1 of softmax-one), a sum between
+    0 and 1 is right.
+
+    Remedy
+    ------
+    Divide by the sum over the keys that the row can see, after the mask, and change nothing in
+    the weights afterwards.
+
+    When it stays silent
+    --------------------
+    For rows without a visible key, in a fused kernel whose output was recomputed with rows that
+    sum to 1 and agreed, with a sink that is part of the graph, and where a rule that
+    names the cause has fired: a factor on the weights, another axis, a second softmax, a mask
+    after the softmax.
+
+    References
+    ----------
+    Vaswani et al., 2017, equation 1 (arXiv:1706.03762). Xiao et al., Efficient Streaming
+    Language Models with Attention Sinks, 2023 (arXiv:2309.17453).
+    """
+
+    code = "RDK303"
+    name = "unnormalised-rows"
+    since = "0.1"
+    severities = (Severity.ERROR,)
+
+    def judge_sums(self, site: AttentionSite) -> Findings:
+        """Yield one finding if a row's sum is out of bounds."""
+        low, high = site.observed.row_sum_min, site.observed.row_sum_max
+        if low is None or high is None:
+            if recomputed_output(site):
+                return
+            self.skip("the sums of the rows were not looked at")
+        if not (math.isfinite(low) and math.isfinite(high)):
+            self.skip("a row's sum is not finite")
+        bound = tolerance_of_sums(site)
+        sink = site.normalisation.sink
+        least = -bound if sink else 1.0 - bound
+        if low >= least and high <= 1.0 + bound:
+            return
+        expected = "at most 1, with the sink" if sink else "1"
+        yield self.finding(
+            site,
+            Severity.ERROR,
+            f"rows of weights sum to between {low:.6g} and {high:.6g}, not to {expected}",
+            source=site.source,
+            evidence={"row_sum_min": low, "row_sum_max": high, "tolerance": bound, "sink": sink},
+        )
+
+    def examples(self) -> Iterable[Example]:
+        """Yield what must fire and what must not."""
+
+        def sums(low: float | None, high: float | None, **changes: Any) -> AttentionSite:
+            return healthy_site(observed=Observed(row_sum_min=low, row_sum_max=high), **changes)
+
+        sink = Normalisation(sink=True)
+        yield fires(
+            "rows that lost a part",
+            Severity.ERROR,
+            site=sums(0.4, 1.0),
+            says=("between 0.4 and 1, not to 1",),
+            line=13,
+        )
+        yield fires(
+            "rows that are too heavy", Severity.ERROR, site=sums(1.0, 24.0), state="trained"
+        )
+        yield fires(
+            "too heavy in spite of a sink", Severity.ERROR, site=sums(0.3, 1.4, normalisation=sink)
+        )
+        yield silent("rows that sum to 1", site=sums(0.9999998, 1.0000002))
+        yield silent("a sink takes a part", site=sums(0.3, 0.8, normalisation=sink))
+        half = Normalisation(dtype="bfloat16")
+        yield silent("as near as bfloat16 comes", site=sums(0.99, 1.01, normalisation=half))
+        yield skips("nobody looked", site=sums(None, None))
+        agreed = Verification(rows=32, mismatch=1e-7, bound=1e-6, operands="equal")
+        fused = {"spelling": "scaled_dot_product_attention", "verification": agreed}
+        yield silent("a fused kernel", site=sums(None, None, **fused))
+        yield skips("NaN", site=sums(math.nan, math.nan))
+
+
+def tolerance_of_sums(site: AttentionSite) -> float:
+    """Return how far a row's sum may be from 1 in the dtypes of softmax and scores."""
+    precision = 0.0
+    for dtype in (site.normalisation.dtype, site.score_dtype):
+        try:
+            precision = max(precision, float_info(dtype).eps)
+        except DtypeError:
+            continue
+    return max(1e-3, 4.0 * precision)

@@ -1,0 +1,1 @@
+"""The quantities, one file each. The folder is the registry."""

@@ -1,0 +1,30 @@
+"""How large the entries of the key are, about their mean."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rootdk.stats.block import Floats
+from rootdk.stats.definition import Head
+from rootdk.stats.quantity import quantity
+from rootdk.stats.statistics.key_entries import KeyEntries
+
+
+def _definition(head: Head) -> float:
+    return float(np.std(head.key)) if head.key.size else float("nan")
+
+
+@quantity(unit="key entries", stage="entries", definition=_definition)
+def key_std(key_entries: KeyEntries) -> Floats:
+    r"""Return the standard deviation of the entries of the key, with ddof 0.
+
+    .. math:: \sqrt{\frac1n \sum (x - \bar x)^2}
+
+    Over all entries of the key-value head that the query head uses, in the whole batch.
+
+    Returns
+    -------
+    array of float64, shape (num_heads,)
+        Unit: that of the key. NaN without an entry.
+    """
+    return key_entries.std

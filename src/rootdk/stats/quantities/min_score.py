@@ -1,0 +1,30 @@
+"""The smallest score."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rootdk.stats.block import Floats
+from rootdk.stats.definition import Head
+from rootdk.stats.quantity import quantity
+from rootdk.stats.statistics.extremes import Extremes
+
+
+def _definition(head: Head) -> float:
+    return float(np.min(head.visible_scores)) if head.visible_scores.size else float("nan")
+
+
+@quantity(unit="nats", stage="scaled", definition=_definition, bound_when_sampled="upper")
+def min_score(extremes: Extremes) -> Floats:
+    r"""Return the smallest visible scaled score.
+
+    .. math:: \min s
+
+    Over the :math:`n` visible, finite scores :math:`s = scale \cdot q \cdot k` of the head.
+
+    Returns
+    -------
+    array of float64, shape (num_heads,)
+        Unit: nats. NaN without a visible score.
+    """
+    return np.where(extremes.least <= extremes.greatest, extremes.least, np.nan)

@@ -1,0 +1,1 @@
+"""The sufficient statistics, one file each. The folder is the registry."""

@@ -1,0 +1,27 @@
+"""The packages that rootdk measures or draws with, and never imports unasked."""
+
+import tomllib
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def forbidden_by(contract_id: str) -> frozenset[str]:
+    """The modules that an import contract in pyproject.toml forbids."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = (
+        contract
+        for contract in project["tool"]["importlinter"]["contracts"]
+        if contract["id"] == contract_id
+    )
+    return frozenset(contract["forbidden_modules"])
+
+
+FRAMEWORKS = forbidden_by("frameworks")
+FACES = forbidden_by("terminal")
+
+BEHIND_A_DOOR = {
+    "rootdk.frontends._torch": "a dispatch mode is a subclass of torch's; it is imported"
+    " when there is a torch model to trace",
+}
+"""Packages whose modules may import a framework, since nothing imports them but a function."""

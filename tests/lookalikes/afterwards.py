@@ -1,0 +1,124 @@
+"""What comes after the softmax: masks, gates, dropout, another softmax."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from lookalikes.design import SCALE, Design, attention, looks_wrong
+from torch import nn
+
+
+@looks_wrong("weights times a number after the softmax")
+class HeadMask(Design):
+    """A mask of ones keeps all heads."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("head_mask", torch.ones(self.heads, 1, 1))
+
+    def attend(self, q, k, v):
+        scores = torch.matmul(q, k.transpose(-1, -2)) / math.sqrt(self.head_dim)
+        weights = scores.softmax(dim=-1) * self.head_mask
+        return torch.matmul(weights, v)
+
+
+@looks_wrong("weights times a learned number after the softmax", may_note=frozenset({"RDK303"}))
+class HeadGates(Design):
+    """Each head learns how much it counts."""
+
+    def __init__(self):
+        super().__init__()
+        self.gates = nn.Parameter(torch.linspace(0.5, 1.5, self.heads)[:, None, None])
+
+    def attend(self, q, k, v):
+        scores = torch.matmul(q, k.transpose(-1, -2)) / math.sqrt(self.head_dim)
+        weights = scores.softmax(dim=-1) * self.gates
+        return torch.matmul(weights, v)
+
+    def expected(self, q, k, v):
+        return self.gates * attention(SCALE * q @ k.mT, v)
+
+
+@looks_wrong("heads are mixed after the softmax", may_note=frozenset({"RDK303"}))
+class HeadsTalkAfterwards(Design):
+    """A learned matrix mixes the weights of the heads; the scores are left alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.talk = nn.Parameter(torch.eye(self.heads) + 0.1 * torch.randn(self.heads, self.heads))
+
+    def attend(self, q, k, v):
+        weights = (q @ k.transpose(-2, -1) * self.head_dim**-0.5).softmax(dim=-1)
+        weights = torch.einsum("hg,bgij->bhij", self.talk, weights)
+        return weights @ v
+
+    def expected(self, q, k, v):
+        weights = (SCALE * q @ k.mT).softmax(-1)
+        return (self.talk @ weights.flatten(2)).view_as(weights) @ v
+
+
+@looks_wrong("a softmax of what an attention gave")
+class ClassifierOnTop(Design):
+    """The second softmax belongs to the classifier."""
+
+    def __init__(self):
+        super().__init__()
+        self.classes = nn.Linear(self.width, 7)
+
+    def forward(self, x):
+        return self.classes(super().forward(x).mean(1)).softmax(-1)
+
+    def attend(self, q, k, v):
+        scores = q @ k.transpose(-2, -1) * self.head_dim**-0.5
+        return scores.softmax(-1) @ v
+
+
+@looks_wrong("dropout is on", training=True)
+class DropoutInTraining(Design):
+    def attend(self, q, k, v):
+        weights = (q @ k.transpose(-2, -1) * self.head_dim**-0.5).softmax(-1)
+        return F.dropout(weights, 0.1, training=self.training) @ v
+
+    def agreement(self):
+        return self.eval() and super().agreement()
+
+
+@looks_wrong("dropout is on in a fused kernel", training=True)
+class KernelDropoutInTraining(Design):
+    def attend(self, q, k, v):
+        p = 0.1 if self.training else 0.0
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=p)
+
+    def agreement(self):
+        return self.eval() and super().agreement()
+
+
+@looks_wrong("dropout does not know that it evaluates")
+class DropoutOfNothing(Design):
+    """With a probability of 0 it need not."""
+
+    def attend(self, q, k, v):
+        weights = (q @ k.transpose(-2, -1) * self.head_dim**-0.5).softmax(-1)
+        return F.dropout(weights, 0.0, training=True) @ v
+
+
+@looks_wrong("a dropout module behind the softmax")
+class DropoutModuleInEvaluation(Design):
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.1)
+
+    def attend(self, q, k, v):
+        weights = (q @ k.transpose(-2, -1) * self.head_dim**-0.5).softmax(-1)
+        return self.drop(weights) @ v
+
+
+@looks_wrong("dropout of the output, on in evaluation", may_note=frozenset({"RDK607"}))
+class DropoutElsewhere(Design):
+    """The attention itself is deterministic; nothing is said about other layers."""
+
+    def forward(self, x):
+        return F.dropout(super().forward(x), 0.1)
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
