@@ -25,7 +25,6 @@ from rootdk.frontends._torch.fused import FusedCalls
 from rootdk.frontends._torch.measuring import Masks, alignment, measure_site, observe
 from rootdk.frontends._torch.pending import (
     Pending,
-    current_autocast,
     kv_heads,
     settle_vectors,
     width_of_heads,
@@ -128,7 +127,7 @@ class Attending(ByHand, FusedCalls):
     ) -> None:
         pending = Pending(node, spelling, normalisation=dict(facts))
         pending.training = self.training_of()
-        pending.autocast = current_autocast()
+        pending.autocast = self.recorder.autocast
         outer = [i for i in node.weights_of if i != node.index and i in self.pending]
         pending.outer = outer[0] if outer else None
         try:

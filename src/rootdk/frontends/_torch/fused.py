@@ -16,7 +16,6 @@ from rootdk.frontends._torch.call import Call
 from rootdk.frontends._torch.measuring import MASK_BELOW, measure_call
 from rootdk.frontends._torch.pending import (
     Pending,
-    current_autocast,
     kv_heads,
     settle_vectors,
     width_of_heads,
@@ -145,7 +144,7 @@ class FusedCalls:
     def _pending(self, node: Node, spelling: str, call: Call, dropout: float) -> Pending:
         pending = Pending(node, spelling)
         pending.met_values = True
-        pending.autocast = current_autocast()
+        pending.autocast = self.recorder.autocast
         pending.training = self.training_of()
         pending.score_dtype = str(call.query.dtype).removeprefix("torch.")
         pending.normalisation = {"exponentials": "kernel", "dtype": "float32"}
@@ -154,6 +153,7 @@ class FusedCalls:
         pending.causal = "top_left" if call.causal else None
         pending.product_node = node
         pending.addends = list(call.fills)
+        pending.cap = call.softcap
         pending.value_dim = int(call.value.shape[-1])
         pending.shapes = {
             "batch": int(call.query.shape[0]),

@@ -69,9 +69,11 @@ class Pending:
     place: Node | None = None
     measure: Callable[[torch.Tensor | None], Summary | None] | None = None
 
+    cap: float | None = None
+
     @property
     def softcap(self) -> float | None:
-        return self.line.softcap if self.line is not None else None
+        return self.line.softcap if self.line is not None else self.cap
 
 
 def current_autocast() -> str | None:

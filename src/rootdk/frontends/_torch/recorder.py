@@ -61,6 +61,7 @@ class Recorder(TorchDispatchMode):
         self.before_write: Callable[[torch.Tensor], None] = lambda tensor: None
         self.scope: tuple[int, ...] = ()
         self.module_path = ""
+        self.autocast: str | None = None
         self.calls_with_products: set[int] = set()
         self.operations = 0
         self.faults: list[tuple[Node, str]] = []
@@ -177,6 +178,9 @@ class Recorder(TorchDispatchMode):
     @staticmethod
     def _mutated(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
         schema = func._schema
+        if "batch_norm" in schema.name:
+            # Running statistics are written without a word in the schema.
+            return [t for t in args[3:5] if isinstance(t, torch.Tensor)]
         if not schema.is_mutable:
             return []
         found: list[torch.Tensor] = []

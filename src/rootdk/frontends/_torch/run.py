@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -35,6 +36,7 @@ def run(
     progress: Callable[[str], None] | None,
 ) -> Trace:
     """One forward pass of ``model``; see ``rootdk.frontends.trace``."""
+    model = getattr(model, "_orig_mod", model)
     inputs = _tensors([args, kwargs])
     state, reason = model_state(model)
     size = sum(p.numel() * p.element_size() for p in model.parameters())
@@ -54,6 +56,8 @@ def run(
     recorder.listener = attending
     with ExitStack() as stack:
         stack.enter_context(untouched.restored())
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there")
         stack.enter_context(torch.no_grad())
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(scopes.watching())

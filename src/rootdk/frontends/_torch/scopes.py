@@ -12,9 +12,13 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
+from rootdk.frontends._torch.pending import current_autocast
 from rootdk.frontends._torch.recorder import Recorder
 
 __all__ = ["Scopes"]
+
+# torch.compile wraps a module in one that holds it under this name.
+_COMPILED = "_orig_mod."
 
 
 class Scopes:
@@ -26,8 +30,9 @@ class Scopes:
     def __init__(self, model: torch.nn.Module, recorder: Recorder) -> None:
         self.model = model
         self.recorder = recorder
-        self.paths = {id(m): name for name, m in model.named_modules(remove_duplicate=True)}
-        self.modules = dict(model.named_modules())
+        named = [(name.replace(_COMPILED, ""), m) for name, m in model.named_modules()]
+        self.paths = {id(m): name for name, m in named}
+        self.modules = dict(named)
         self._stack: list[tuple[int, torch.nn.Module, str]] = []
         self._calls = 0
 
@@ -76,3 +81,5 @@ class Scopes:
     def _publish(self) -> None:
         self.recorder.scope = tuple(call for call, _, _ in self._stack)
         self.recorder.module_path = self._stack[-1][2] if self._stack else ""
+        # Within a dispatch mode autocast looks switched off, so it is asked for here.
+        self.recorder.autocast = current_autocast()
