@@ -64,8 +64,8 @@ def test_every_entry_is_where_the_axes_say(walk) -> None:
         for step in steps:
             axes = advance(step, axes)
     except AxesLostError as lost:
-        # Only a slice that is reshaped afterwards may be given up.
-        if "slice" not in str(lost):
+        # Only a slice that is reshaped, or two axes cut at another place, may be given up.
+        if "slice" not in str(lost) and "was reshaped" not in str(lost):
             raise
         return
     assert axes.shape == places.shape

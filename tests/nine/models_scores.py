@@ -28,6 +28,19 @@ class TalkingConvolution(Talking):
         self.talk.weight.data.copy_(2 * torch.eye(self.heads)[..., None, None])
 
 
+@silent(Silent.MAP_OVER_SCORES, scale=2 * SCALE, unresolved=True)
+class TalkingBeside(Talking):
+    """The map starts as the identity and is added: half of the scale stands in a convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Conv2d(self.heads, self.heads, 1, bias=False)
+        nn.init.dirac_(self.mix.weight)
+
+    def talk(self, scores):
+        return scores + self.mix(scores)
+
+
 @silent(Silent.MAP_OVER_SCORES, scale=2 * SCALE, constants=SCALE)
 class TalkingDepthwise(Talking):
     def __init__(self):

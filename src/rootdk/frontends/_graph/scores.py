@@ -224,6 +224,10 @@ def _added(link: _Link, line: ScoreLine, axes: Axes, values: Values) -> None:
         if guarded("sum-of-same"):
             _factor(link, line, axes, 2.0)
         return
+    if other.on_scores and _descends_from(other, line.product.node):
+        if guarded("map-over-scores"):
+            raise UnresolvedError("the scores are added to something made of themselves")
+        return
     if other.kind == Kind.ACTIVATION and not guarded("score-term"):
         return
     sign = float(node.attrs.get("alpha", 1.0)) * (-1.0 if node.op == "sub" else 1.0)
@@ -235,6 +239,20 @@ def _added(link: _Link, line: ScoreLine, axes: Axes, values: Values) -> None:
     if other.on_scores:
         line.terms += 1
     line.steps.append(ScoreStep("add", node, axes, other=other, sign=sign))
+
+
+def _descends_from(node: Node, product: Node) -> bool:
+    """Whether ``node`` was made of the same product (talking heads with a residual)."""
+    todo, seen = [node], set[int]()
+    while todo:
+        current = todo.pop()
+        if current is product:
+            return True
+        if current.index in seen or current.index < product.index:
+            continue
+        seen.add(current.index)
+        todo.extend(source for source in current.inputs if source.on_scores)
+    return False
 
 
 def _fill_link(node: Node) -> _Link:

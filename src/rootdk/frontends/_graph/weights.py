@@ -76,6 +76,8 @@ def _notice(node: Node, position: int, trail: WeightsTrail, values: Values) -> N
             trail.cleaned = True
     elif node.attrs.get("name") == "nan_to_num":
         trail.cleaned = True
+    elif node.attrs.get("name") in {"tril", "triu"}:
+        trail.mask = node
     else:
         trail.mixed = True
 

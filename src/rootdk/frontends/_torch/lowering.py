@@ -55,6 +55,7 @@ same(
     "bitwise_not isnan isinf isfinite any all isin is_nonzero equal nonzero bitwise_xor "
     "searchsorted bucketize __and__ __or__ signbit".split(),
 )
+same("pool", "cumsum", "cummax", "cummin")
 same("relu", "relu")
 same("abs", "abs")
 same(
@@ -77,7 +78,7 @@ same(
     "var_mean std_mean prod cumprod remainder fmod floor_divide glu atan2 "
     "one_hot histc bincount upsample_bilinear2d upsample_nearest2d upsample_bicubic2d "
     "upsample_linear1d upsample_nearest1d grid_sampler_2d selu celu log_sigmoid_forward acos "
-    "asin tan atan cosh sinh nan_to_num hypot cummax cummin unique_dim _unique2 "
+    "asin tan atan cosh sinh nan_to_num hypot unique_dim _unique2 "
     "unique_consecutive median mode diff trapezoid cdist _cdist_forward _pdist_forward "
     "_local_scalar_dense kthvalue heaviside gcd lcm xlogy special_xlogy digamma lgamma erfinv "
     "bitwise_left_shift __lshift__ __rshift__ bitwise_right_shift square huber_loss mse_loss "
@@ -242,6 +243,11 @@ def _addmm(name: str, args: Any, kwargs: Any, out: Any) -> Lowered:
     }
     op = "matmul" if name in {"addmm", "baddbmm"} else "opaque"
     return Lowered(op, [args[1], args[2], args[0]], attrs)
+
+
+@entry("_grouped_mm", "grouped_mm")
+def _grouped(name: str, args: Any, kwargs: Any, out: Any) -> Lowered:
+    return Lowered("linear", [args[0], args[1]])
 
 
 @entry("linear")
