@@ -125,9 +125,20 @@ def arrange(product: Product, axes: Axes, heads: int | None, key_label: str) -> 
         if atom.label.startswith("L") and atom.label in present
     )
     leading = tuple(sorted(leading, key=lambda a: (a.label, -a.stride)))
+    by_rank = _second_of_four(axes, leading)
+    if by_rank is not None:
+        return Arrangement(leading, by_rank, query_label, key_label)
     leading = _split_heads(leading, heads)
     sizes = [a.size for a in leading]
     return Arrangement(leading, _head_positions(sizes, heads), query_label, key_label)
+
+
+def _second_of_four(axes: Axes, leading: tuple[Atom, ...]) -> tuple[int, ...] | None:
+    """The atoms of the head axis where scores are (batch, heads, queries, keys); else None."""
+    before = [d for d in axes.dims if not d.labels & {"Q", "K"}]
+    if len(axes.dims) != 4 or len(before) != 2:
+        return None
+    return tuple(i for i, atom in enumerate(leading) if atom in before[1].atoms)
 
 
 def _split_heads(leading: tuple[Atom, ...], heads: int | None) -> tuple[Atom, ...]:

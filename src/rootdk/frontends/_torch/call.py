@@ -28,38 +28,39 @@ class Call:
     learned_bias: bool = False
     fills: list[Addend] = field(default_factory=list)
 
-    def scores(self, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
-        """The final scores of sampled rows, (samples, keys), in float64."""
-        groups = max(self.query.shape[1] // max(self.key.shape[1], 1), 1)
-        query = self.query[b, h, i].double()
-        key = self.key[b, h // groups].double()
-        scores = torch.einsum("sd,skd->sk", query, key) * self.scale
+    def scores(self, batch: int, head: int, rows: torch.Tensor) -> torch.Tensor:
+        """The final scores of some rows of one head, (rows, keys), in float64."""
+        query = self.query[batch, head, rows].double()
+        key = self.key[batch, self._kv(head, self.key)].double()
+        scores = query @ key.T * self.scale
         if self.softcap is not None:
             scores = self.softcap * torch.tanh(scores / self.softcap)
-        keys = scores.shape[-1]
         if self.bias is not None:
-            scores = scores + _rows(self.bias, b, h, i, keys).double()
+            scores = scores + _rows(self.bias, batch, head, rows).double()
         if self.visible is not None:
-            shown = _rows(self.visible, b, h, i, keys)
-            scores = scores.masked_fill(~shown, -math.inf)
+            scores = scores.masked_fill(~_rows(self.visible, batch, head, rows), -math.inf)
         if self.causal:
-            hidden = torch.arange(keys, device=scores.device)[None, :] > i[:, None]
-            scores = scores.masked_fill(hidden, -math.inf)
+            keys = torch.arange(scores.shape[-1], device=scores.device)
+            scores = scores.masked_fill(keys[None, :] > rows[:, None], -math.inf)
         return scores
 
-    def output(self, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
-        """Rows of the attention output, (samples, value_dim), in float64; empty rows are 0."""
-        groups = max(self.query.shape[1] // max(self.value.shape[1], 1), 1)
-        weights = torch.softmax(self.scores(b, h, i), -1).nan_to_num(0.0)
-        return torch.einsum("sk,skd->sd", weights, self.value[b, h // groups].double())
+    def output(self, batch: int, head: int, rows: torch.Tensor) -> torch.Tensor:
+        """Some rows of one head's output, (rows, value_dim), in float64; empty rows are 0."""
+        weights = torch.softmax(self.scores(batch, head, rows), -1).nan_to_num(0.0)
+        return weights @ self.value[batch, self._kv(head, self.value)].double()
+
+    def reach(self, batch: int, head: int, rows: torch.Tensor) -> float:
+        """The largest |query|·|key|·scale among some rows: what rounding errors grow with."""
+        query = self.query[batch, head, rows].double().norm(dim=-1)
+        key = self.key[batch, self._kv(head, self.key)].double().norm(dim=-1)
+        return float((query.max() * key.max()).nan_to_num(0.0)) * abs(self.scale)
+
+    def _kv(self, head: int, shared: torch.Tensor) -> int:
+        return head // max(self.query.shape[1] // max(shared.shape[1], 1), 1)
 
 
-def _rows(
-    tensor: torch.Tensor, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, keys: int
-) -> torch.Tensor:
+def _rows(tensor: torch.Tensor, batch: int, head: int, rows: torch.Tensor) -> torch.Tensor:
+    """The rows of a mask or bias that broadcasts to the scores."""
     tensor = tensor.reshape((1,) * (4 - tensor.dim()) + tuple(tensor.shape))
-    index = [
-        at if size != 1 else torch.zeros_like(at)
-        for at, size in zip((b, h, i), tensor.shape[:3], strict=True)
-    ]
-    return tensor[tuple(index)].expand(len(b), keys)
+    one = tensor[batch if tensor.shape[0] != 1 else 0, head if tensor.shape[1] != 1 else 0]
+    return one[rows] if one.shape[0] != 1 else one

@@ -13,7 +13,7 @@ from rootdk.frontends._graph.operand import OperandWalk
 from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
 from rootdk.frontends._torch.arrange import heads_from_path
 from rootdk.frontends._torch.call import Call
-from rootdk.frontends._torch.measuring import MASK_BELOW, measure_call
+from rootdk.frontends._torch.measuring import hidden_by, measure_call
 from rootdk.frontends._torch.pending import (
     Pending,
     kv_heads,
@@ -129,11 +129,10 @@ class FusedCalls:
             call.visible = mask
             call.fills.append(Addend(kind="mask", fill=-math.inf, source=node.source))
             return
-        low = float(mask.min()) if mask.numel() else 0.0
-        hidden = mask <= MASK_BELOW
-        rest = mask.masked_fill(hidden, 0.0)
+        low, hidden = hidden_by(mask)
+        rest = mask if hidden is None else mask.masked_fill(hidden, 0.0)
         biased = bool((rest != 0).any())
-        if low <= MASK_BELOW:
+        if hidden is not None:
             call.visible = ~hidden
             call.fills.append(Addend(kind="mask", fill=low, source=node.source))
         if biased:
@@ -219,29 +218,24 @@ class FusedCalls:
 
     def _compare(self, call: Call, observed: torch.Tensor) -> Mismatch:
         batch, heads, queries = call.query.shape[:3]
-        total = batch * heads * queries
-        if not total or not call.key.shape[2]:
+        if not batch * heads * queries or not call.key.shape[2]:
             return Mismatch(0, 0.0, 0.0)
-        chosen = torch.randint(total, (min(self.rows, total),), generator=self.generator)
-        chosen = chosen.to(call.query.device)
-        i = chosen % queries
-        h = (chosen // queries) % heads
-        b = chosen // (queries * heads)
-        worst, bound = 0.0, 1.0
-        for part in torch.arange(len(chosen)).split(8):
-            rows = b[part], h[part], i[part]
-            expected = call.output(*rows)
-            seen = observed[rows].double()
+        pairs = torch.randint(batch * heads, (min(4, batch * heads),), generator=self.generator)
+        each = max(self.rows // len(pairs), 1)
+        worst, bound, count = 0.0, 0.0, 0
+        for pair in pairs.tolist():
+            b, h = divmod(pair, heads)
+            rows = torch.randint(queries, (min(each, queries),), generator=self.generator)
+            rows = rows.to(call.query.device)
+            expected, seen = call.output(b, h, rows), observed[b, h, rows].double()
             fit = torch.isfinite(expected) & torch.isfinite(seen)
-            gap = torch.where(fit, (expected - seen).abs(), torch.zeros_like(seen))
-            size = float(call.value[b[part]].abs().nan_to_num(0.0).max())
-            reach = call.query[rows].double().norm(dim=-1).max()
-            reach = reach * call.key[b[part]].double().norm(dim=-1).max() * abs(call.scale)
-            reach = reach.nan_to_num(0.0)
-            allowed = eps_of(observed.dtype) * size * (16.0 + 4.0 * float(reach)) + 1e-30
-            if float(gap.max()) / allowed > worst / bound or bound == 1.0:
-                worst, bound = float(gap.max()), allowed
-        return Mismatch(len(chosen), worst, bound)
+            gap = float(torch.where(fit, (expected - seen).abs(), torch.zeros_like(seen)).max())
+            size = float(call.value[b].abs().nan_to_num(0.0).max())
+            allowed = eps_of(observed.dtype) * size * (16.0 + 4.0 * call.reach(b, h, rows))
+            count += len(rows)
+            if not bound or gap * bound > worst * allowed:
+                worst, bound = gap, allowed
+        return Mismatch(count, worst, bound)
 
     def _compare_operands(
         self, pending: Pending, node: Node, tensors: list[torch.Tensor], trails: list[Trail]

@@ -19,7 +19,7 @@ from rootdk.stats import Summary
 if TYPE_CHECKING:
     from rootdk.frontends._torch.pending import Pending
 
-__all__ = ["Masks", "alignment", "measure_site", "observe"]
+__all__ = ["Masks", "alignment", "hidden_by", "measure_call", "measure_site", "observe"]
 
 # An additive mask writes at least this far below zero; a bias of a model stays above it.
 MASK_BELOW = -9e3
@@ -147,6 +147,14 @@ def alignment(masks: Masks, queries: int, keys: int) -> Any:
     return None
 
 
+def hidden_by(tensor: torch.Tensor) -> tuple[float, torch.Tensor | None]:
+    """The lowest entry of what is added to scores, and where it hides keys (None: nowhere)."""
+    low = float(tensor.min()) if tensor.numel() else 0.0
+    if low <= MASK_BELOW or _two_valued(tensor):
+        return low, tensor <= max(low, MASK_BELOW)
+    return low, None
+
+
 def _two_valued(tensor: torch.Tensor) -> bool:
     if tensor.numel() == 0 or tensor.is_complex():
         return False
@@ -156,22 +164,20 @@ def _two_valued(tensor: torch.Tensor) -> bool:
 
 def _classify(node: Node, tensor: torch.Tensor) -> tuple[Any, float | None, torch.Tensor | None]:
     """mask, bias or term; the fill; and where keys are hidden."""
-    if node.on_scores or _has_product(node):
-        return "term", None, None
     if tensor.dtype == torch.bool:
         # True and False added as 1 and 0: meant as a mask, and none.
         return "mask", 1.0, tensor
+    low, hidden = hidden_by(tensor)
+    if hidden is not None:
+        rest = torch.where(hidden, torch.zeros_like(tensor), tensor)
+        if not bool((rest != 0).any()):
+            return "mask", low, hidden
+        return ("term" if _has_product(node) else "bias"), low, hidden
+    if node.on_scores or _has_product(node):
+        return "term", None, None
     failed = _failed_mask(node, tensor)
     if failed is not None:
         return "mask", failed, tensor == failed
-    low = float(tensor.min()) if tensor.numel() else 0.0
-    if low <= MASK_BELOW:
-        hidden = tensor <= MASK_BELOW
-        rest = torch.where(hidden, torch.zeros_like(tensor), tensor)
-        only = not bool((rest != 0).any())
-        return ("mask" if only else "bias"), low, hidden
-    if _two_valued(tensor):
-        return "mask", low, tensor == low
     return "bias", None, None
 
 

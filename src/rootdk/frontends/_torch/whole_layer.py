@@ -81,14 +81,23 @@ class Layer:
         count = min(max(rows // max(heads, 1), 4), total)
         chosen = torch.randperm(total, generator=generator)[:count].to(source.device)
         b, i = chosen // length, chosen % length
-        parts = [call.output(b, torch.full_like(b, h), i) for h in range(heads)]
-        joined = torch.cat(parts, -1)
+        joined = torch.stack(
+            [
+                torch.cat([call.output(one, h, at[None])[0] for h in range(heads)])
+                for one, at in zip(b.tolist(), i, strict=True)
+            ]
+        )
         weight, bias = self.out_weight.double(), self.out_bias.double()
         out = torch.nn.functional.linear(joined, weight, bias)
         if self.encoder:
             out = self._after(source[b, i].double(), out)
         seen = observed[b, i].double()
-        alive = torch.isfinite(call.scores(b, torch.zeros_like(b), i)).any(-1)
+        alive = torch.stack(
+            [
+                torch.isfinite(call.scores(one, 0, at[None])).any()
+                for one, at in zip(b.tolist(), i, strict=True)
+            ]
+        )
         gap = torch.where(alive[:, None], (out - seen).abs(), torch.zeros_like(out))
         size = max(float(out.abs().max()), 1.0)
         bound = eps_of(observed.dtype) * size * 64.0
