@@ -238,6 +238,16 @@ def test_a_module_called_twice_is_two_sites() -> None:
     assert [site.call_index for site in found.sites] == [0, 1]
 
 
+@pytest.mark.parametrize("model", [Attention, Sdpa])
+@pytest.mark.parametrize(("batch", "length"), [(1, 1), (3, 1), (1, 5)])
+def test_sizes_of_one_are_no_fault(model: type[Attention], batch: int, length: int) -> None:
+    diagnosis = rootdk.check(model(), torch.randn(batch, length, WIDTH))
+    (site,) = diagnosis.sites
+    assert (site.unresolved, site.queries, site.keys) == (None, length, length)
+    assert site.num_heads == HEADS
+    assert [f for f in diagnosis.findings if f.severity != "note"] == []
+
+
 # -- what a site says ------------------------------------------------------------------------------
 
 

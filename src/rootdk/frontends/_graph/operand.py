@@ -235,6 +235,9 @@ def _sum(walk: OperandWalk, node: Node) -> Trail:
         return _passed(walk.resolve(path), node)
     weight = float(node.attrs.get("alpha", 1.0)) * (-1.0 if node.op == "sub" else 1.0)
     one, two = walk.resolve(first), walk.resolve(second)
+    if 0.0 in (one.constant, two.constant) and one.constant != two.constant:
+        # The sines of a rotary table are 0 at the first position.
+        return _passed(two if one.constant == 0.0 else one, node)
     plain = first is second or not (one.vectors or two.vectors)
     if plain and one.terminals == two.terminals and origin(first) is origin(second):
         return _doubled(one, node, 1.0 + weight)

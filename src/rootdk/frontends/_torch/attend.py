@@ -173,8 +173,9 @@ class Attending(ByHand, FusedCalls):
         labels = {s for s in axes.labels_of(dim) if not s.startswith("new")}
         label = next(iter(labels & {"K", "Q"}), None)
         if label is None:
+            # One key has no label; nothing then tells the axis from the keys.
             label = "K"
-            pending.axis = leading_axis(axes, dim)
+            pending.axis = leading_axis(axes, dim) if labels else "keys"
         pending.axis_label = label
         rows, columns = operand_tensors(product)
         self._trails(pending, label)

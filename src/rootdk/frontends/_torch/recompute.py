@@ -212,7 +212,8 @@ def check_weights(
     seen = observed[tuple(p.to(observed.device) for p in places)].double().cpu()
     scores, sizes = scores.cpu(), sizes.cpu()
     eps = eps_of(score_dtype)
-    alive = torch.isfinite(scores).any(-1) & (scores > -1e30).any(-1)
+    # A row whose keys are all hidden by a finite fill has lost its scores to rounding.
+    alive = (torch.isfinite(scores) & (scores > _INVISIBLE)).any(-1)
     alive &= torch.isfinite(sizes).all(-1)
     slack = eps * (16.0 + 8.0 * sizes.amax(-1) + 4.0 * _largest(scores))
     worst, bound = 0.0, 0.0
