@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import get_args
 
+from rootdk._lib import errors
 from rootdk.rules import RESERVED, Rule, all_rules
 from rootdk.stats.quantity import Quantity, Stage, quantities
 
@@ -33,7 +34,7 @@ Pages = dict[str, str]
 
 def pages() -> Pages:
     """Every generated page, as the docstrings have it now."""
-    return {**rule_pages(), **quantity_pages()}
+    return {**rule_pages(), **quantity_pages(), **error_pages()}
 
 
 def rule_pages() -> Pages:
@@ -91,6 +92,19 @@ def quantity_page(member: Quantity) -> str:
         rows.append(("on sampled rows", f"a bound from {BOUNDS[member.bound_when_sampled]}"))
     text = described(member.doc)
     return f"{NOTICE}# {member.name}\n\n{table(('', ''), rows)}\n{markdown(text)}\n"
+
+
+def error_pages() -> Pages:
+    """One page on all errors; each has the anchor that its class names."""
+    parts = [NOTICE + "# Errors\n\nAll are a `RootdkError`; each has an anchor that stays.\n"]
+    kinds = (kind for kind in vars(errors).values() if inspect.isclass(kind))
+    for kind in kinds:
+        if issubclass(kind, errors.RootdkError):
+            builtin = [base.__name__ for base in kind.__bases__ if base.__module__ == "builtins"]
+            caught = "".join(f"\n\nAlso caught as `{n}`." for n in builtin if n != "Exception")
+            text = markdown(inspect.cleandoc(kind.__doc__ or "")).replace("\n## ", "\n### ")
+            parts.append(f'<a id="{kind.anchor}"></a>\n\n## {kind.__name__}\n\n{text}{caught}\n')
+    return {"errors/index.md": "\n".join(parts)}
 
 
 def summary_of(member: Quantity) -> str:
