@@ -7,7 +7,7 @@ import pytest
 from engines.bounds import EPS_64, Bounds
 from engines.cases import CASES, Case
 
-from rootdk.engines import blocked, compiled, linear, measure
+from rootdk.engines import blocked, compiled, entries, linear, measure
 from rootdk.stats import Summary
 from rootdk.stats.quantity import quantities
 
@@ -26,6 +26,8 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if block == "all":
         pytest.importorskip("numba")
         monkeypatch.setattr(compiled, "WORTH", 0)
+        monkeypatch.setattr(linear, "WORTH", 0)
+        monkeypatch.setattr(entries, "_WORTH", 0)
         monkeypatch.setattr(compiled, "CHUNK", 9)
         monkeypatch.setattr(compiled, "TOGETHER", 2 * 17)
     monkeypatch.setattr(blocked, "TILE", {"rows": 5 * 17, "heads": 442, "all": 2**19}[block])

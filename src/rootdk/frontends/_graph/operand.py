@@ -90,7 +90,8 @@ def _terminal(node: Node, kind: str, **flags: Any) -> Trail:
 
 
 def _scaled(trail: Trail, step: FactorStep) -> Trail:
-    return replace(trail, factors=(*trail.factors, step), skipped=trail.skipped | {step.node.index})
+    claim = (step.node.index, 1.0 if step.value is None else step.value)
+    return replace(trail, factors=(*trail.factors, step), claims=trail.claims | {claim})
 
 
 def _leaf(walk: OperandWalk, node: Node) -> Trail:
@@ -112,7 +113,7 @@ def _opaque(walk: OperandWalk, node: Node) -> Trail:
             f"the path passes through {node.attrs.get('name', node.op)}, which is not understood"
         )
     trail = walk.resolve(node.inputs[0])
-    return replace(trail, skipped=trail.skipped | {node.index})
+    return replace(trail, claims=trail.claims | {(node.index, 1.0)})
 
 
 def _activation(walk: OperandWalk, node: Node) -> Trail:
@@ -197,14 +198,14 @@ def _side_factor(walk: OperandWalk, node: Node, path: Node, side: Node) -> Trail
     if value is None and entries(side) == 1:
         if guarded("factor-without-value"):
             raise UnresolvedError("the value of a factor on the path is not known")
-        return replace(trail, skipped=trail.skipped | {node.index})
+        return replace(trail, claims=trail.claims | {(node.index, 1.0)})
     learned = side.kind == Kind.PARAMETER
     if value is not None and not learned:
         value = 1.0 / value if node.op == "div" and value else value
         return _scaled(trail, FactorStep(node, float(value), origin=words(node)))
     if learned:
         if not guarded("vector-factor"):
-            return replace(trail, skipped=trail.skipped | {node.index})
+            return replace(trail, claims=trail.claims | {(node.index, 1.0)})
         if trail.normalised and not trail.factors and value is None:
             return replace(trail, learned_gain=True)
         steps = learned_steps(node, side, value, walk.values)
@@ -219,7 +220,7 @@ def _side_factor(walk: OperandWalk, node: Node, path: Node, side: Node) -> Trail
         step = FactorStep(node, gain, origin="the size of a complex rotary table")
         return replace(trail, factors=(*trail.factors, step))
     if not guarded("vector-factor"):
-        return replace(trail, skipped=trail.skipped | {node.index})
+        return replace(trail, claims=trail.claims | {(node.index, 1.0)})
     return replace(trail, vectors=(*trail.vectors, node))
 
 
@@ -231,8 +232,9 @@ def _sum(walk: OperandWalk, node: Node) -> Trail:
     if Kind.UNKNOWN in (first.kind, second.kind):
         return _unknown(walk, node)
     if first.kind <= Kind.PARAMETER < second.kind or second.kind <= Kind.PARAMETER < first.kind:
+        # A constant or a parameter beside the path is an offset (a bias of the query).
         path = first if first.kind > second.kind else second
-        return _passed(walk.resolve(path), node)
+        return replace(_passed(walk.resolve(path), node), affine=True)
     weight = float(node.attrs.get("alpha", 1.0)) * (-1.0 if node.op == "sub" else 1.0)
     one, two = walk.resolve(first), walk.resolve(second)
     if 0.0 in (one.constant, two.constant) and one.constant != two.constant:
@@ -252,7 +254,7 @@ def _sum(walk: OperandWalk, node: Node) -> Trail:
 
 def _doubled(trail: Trail, node: Node, times: float) -> Trail:
     if not guarded("sum-of-same"):
-        return replace(trail, skipped=trail.skipped | {node.index})
+        return replace(trail, claims=trail.claims | {(node.index, 1.0)})
     return _scaled(trail, FactorStep(node, times, origin="a tensor added to itself"))
 
 
@@ -290,11 +292,12 @@ def _merged(node: Node, trails: list[Trail], what: str) -> Trail:
         if len(other.vectors) != len(first.vectors):
             raise UnresolvedError(f"{what}, one of them with a factor per entry")
     terminals = frozenset().union(*(t.terminals for t in trails))
-    skipped = frozenset().union(*(t.skipped for t in trails))
+    claims = frozenset().union(*(t.claims for t in trails))
     return replace(
         first,
         terminals=terminals,
-        skipped=skipped,
+        claims=claims,
+        affine=any(t.affine for t in trails),
         signs=frozenset().union(*(t.signs for t in trails)),
         normalised=all(t.normalised for t in trails),
         learned_gain=any(t.learned_gain for t in trails),
@@ -307,7 +310,7 @@ def _parts(walk: OperandWalk, node: Node) -> Trail:
     """Concatenation, stacking, and a tensor written in parts."""
     if node.op == "assemble" and not guarded("partial-write"):
         trail = walk.resolve(node.inputs[0])
-        return replace(trail, skipped=trail.skipped | {node.index})
+        return replace(trail, claims=trail.claims | {(node.index, 1.0)})
     sources = [
         s for s in node.inputs if s.kind >= Kind.PARAMETER and s.op not in {"constant", "random"}
     ]

@@ -55,13 +55,19 @@ class Trail:
     terminals: frozenset[Node] = frozenset()
     factors: tuple[FactorStep, ...] = ()
     vectors: tuple[Node, ...] = ()
-    skipped: frozenset[int] = frozenset()
+    claims: frozenset[tuple[int, float]] = frozenset()
+    affine: bool = False
     normalised: bool = False
     learned_gain: bool = False
     rotary: bool = False
     kind: str = "projection"
     steps: tuple[str, ...] = ()
     signs: frozenset[int] = frozenset({1})
+
+    @property
+    def skipped(self) -> frozenset[int]:
+        """The nodes that the trail takes for constant factors, or for nothing at all."""
+        return frozenset(index for index, _ in self.claims)
 
     @property
     def constant(self) -> float:

@@ -78,7 +78,6 @@ class Attending(ByHand, FusedCalls):
 
     def on_softmax(self, node: Node, source: torch.Tensor, weights: torch.Tensor) -> None:
         """A softmax operator over scores."""
-        node.weights_of = (*node.weights_of, node.index)
         facts = {"exponentials": "kernel", "dtype": node.inputs[0].dtype}
         self._begin(node, node.inputs[0], node.attrs["dim"], "softmax", facts, weights, source)
 

@@ -215,7 +215,9 @@ def check_weights(
     # A row whose keys are all hidden by a finite fill has lost its scores to rounding.
     alive = (torch.isfinite(scores) & (scores > _INVISIBLE)).any(-1)
     alive &= torch.isfinite(sizes).all(-1)
-    slack = eps * (16.0 + 8.0 * sizes.amax(-1) + 4.0 * _largest(scores))
+    # The error of a sum of n products grows with its depth.
+    depth = 4.0 + math.log2(max(line.product.rows.shape[-1] if line.product.rows.shape else 1, 2))
+    slack = eps * (16.0 + 2.0 * depth * sizes.amax(-1) + 4.0 * _largest(scores))
     worst, bound = 0.0, 0.0
     if argument is not None:
         given = argument[tuple(p.to(argument.device) for p in places)].double().cpu()
@@ -226,7 +228,7 @@ def check_weights(
             # A number per row was subtracted before the softmax; it changes nothing.
             apart = apart - apart.sum(-1, keepdim=True) / both.sum(-1, keepdim=True).clamp(min=1)
         off = torch.where(both, apart.abs(), torch.zeros_like(given))
-        allowed = eps * (4.0 * sizes + 4.0 * given.abs().nan_to_num(0.0) + 1e-3 * sizes.amax())
+        allowed = eps * (depth * sizes + 4.0 * given.abs().nan_to_num(0.0) + 1e-3 * sizes.amax())
         allowed = allowed.expand_as(off) + 1e-30
         excess = (off / allowed).nan_to_num(0.0)
         if excess.numel():

@@ -281,6 +281,9 @@ class Recorder(TorchDispatchMode):
         node.on_scores = scores_flag(node) if tensor.is_floating_point() else 0
         if node.op not in {"matmul", "linear", "conv", "sum"} or maps_weights(node):
             node.weights_of = tuple({i for source in inputs for i in source.weights_of})
+        if node.op == "softmax":
+            # Whatever it is over: what it weighs up is no query-key product.
+            node.weights_of = (*node.weights_of, node.index)
         if (
             node.op in {"matmul", "linear", "conv"}
             and any(source.kind == Kind.PARAMETER for source in inputs[:2])

@@ -30,6 +30,8 @@ class _Replay:
         scope: tuple[int, ...],
     ) -> None:
         self.trail, self.retainer, self.values, self.scope = trail, retainer, values, scope
+        # Where offsets are added, factors are applied where they stand, at their claimed value.
+        self.claims = dict(trail.claims) if trail.affine else dict.fromkeys(trail.skipped, 1.0)
         self._memo: dict[int, torch.Tensor] = {}
 
     def value(self, node: Node, depth: int = 0) -> torch.Tensor:
@@ -54,8 +56,10 @@ class _Replay:
             if held is None:
                 raise _LostError(f"the value of {node.op} is no longer held")
             return held
-        if node.index in self.trail.skipped:
-            return self._skipped(node, depth)
+        if node.index in self.claims:
+            value = self._skipped(node, depth)
+            claim = self.claims[node.index]
+            return value if claim == 1.0 else value * claim
         if node.op == "identity" and node.inputs and node.attrs.get("name") == "copy":
             source = self.value(node.inputs[0], depth + 1)
             return source.to(getattr(torch, node.dtype)).expand(node.shape)
@@ -65,6 +69,8 @@ class _Replay:
         if node.op == "constant":
             return torch.zeros(node.shape, dtype=getattr(torch, node.dtype))
         recorded = node.attrs.get("call")
+        if recorded is None and node.op in {"identity", "view"} and node.inputs:
+            return self.value(node.inputs[0], depth + 1).reshape(node.shape)
         if recorded is None:
             held = self.values.tensor(node)
             if held is None:
@@ -149,7 +155,7 @@ def check_operand(
     except (_LostError, RuntimeError, TypeError, NotImplementedError):
         return None
     factor = 1.0
-    for step in trail.factors:
+    for step in () if trail.affine else trail.factors:
         if step.node.index in trail.skipped and step.value is not None:
             factor *= step.value
     if base.shape != observed.shape:

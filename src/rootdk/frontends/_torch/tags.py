@@ -68,7 +68,9 @@ def scores_flag(node: Node) -> int:
             return MAPPED if direct in {None, 0} else 0
         return SCORES
     if node.op in {"sum", "mean"} and inputs and "factors" in inputs[0].attrs:
-        return SCORES
+        return 0 if inputs[0].weights_of else SCORES
+    if node.op == "norm":
+        return MAPPED if flags and flags[0] == SCORES else 0
     if node.op in {"softmax", "log_softmax", "fused", "compare", "argmax"}:
         return 0
     return max(flags, default=0)
@@ -86,7 +88,7 @@ def behind_layout(node: Node) -> Node:
 
 def may_be_product(node: Node) -> bool:
     one, two = node.inputs
-    if node.on_scores or Kind.ACTIVATION not in {one.kind, two.kind}:
+    if node.on_scores or node.weights_of or Kind.ACTIVATION not in {one.kind, two.kind}:
         return False
     if min(one.kind, two.kind) < Kind.PARAMETER or one.shape == two.shape:
         return False

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rootdk.records import AttentionSite, Severity
 from rootdk.rules._base import Findings, Rule
 from rootdk.rules._evidence import SummaryLike, median_over_heads
-from rootdk.rules._examples import Example, fires, healthy_site, numbers, silent
+from rootdk.rules._examples import Example, fires, healthy_site, numbers, silent, skips
 
 
 class CorrelatedEntries(Rule):
@@ -57,6 +57,8 @@ class CorrelatedEntries(Rule):
         """Yield one finding if spread and predicted spread are far apart."""
         if site.softcap is not None:
             return
+        if site.queries * site.keys * site.batch < _FEWEST_SCORES:
+            self.skip(f"a head has fewer than {_FEWEST_SCORES} scores: their spread says little")
         spread = median_over_heads(summary, "spread")
         predicted = abs(median_over_heads(summary, "predicted_spread"))
         if not predicted > _TOO_SMALL_TO_COMPARE:
@@ -101,8 +103,14 @@ class CorrelatedEntries(Rule):
         yield silent(
             "behind a softcap", site=healthy_site(softcap=5.0), summary=numbers(spread=0.1)
         )
+        yield skips(
+            "one score a head spreads by 0",
+            site=healthy_site(batch=1, queries=1, keys=1),
+            summary=numbers(spread=0.0),
+        )
         yield silent("nothing to compare", summary=numbers(spread=1e-9, predicted_spread=0.0))
 
 
 _FACTOR = 4.0
+_FEWEST_SCORES = 64
 _TOO_SMALL_TO_COMPARE = 1e-6
