@@ -7,6 +7,7 @@ its side operand, so that the weights of any row can be recomputed from the line
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -53,6 +54,18 @@ class ScoreLine:
     bounded_by: str | None = None
     terms: int = 1
     shifted: bool = False
+
+    @property
+    def scale(self) -> float:
+        """The product of the constant factors between the product and the softmax."""
+        return math.prod(
+            f.value for f in self.factors if f.kind == "constant" and f.value is not None
+        )
+
+    def factor_after(self, position: int) -> float:
+        """The product of the constant factors that follow a step."""
+        later = self.steps[position + 1 :]
+        return math.prod(s.value for s in later if s.kind == "factor" and s.value is not None)
 
 
 @dataclass

@@ -40,7 +40,7 @@ from rootdk.frontends._torch.recompute import (
     draw_sample,
 )
 from rootdk.frontends._torch.recorder import Recorder
-from rootdk.frontends._torch.replay import check_operand
+from rootdk.frontends._torch.replay import require_operand
 from rootdk.stats import Summary
 
 __all__ = ["Attending"]
@@ -187,10 +187,7 @@ class Attending(ByHand, FusedCalls):
         masks = self._collect_addends(pending)
         pending.causal = alignment(masks, pending.shapes["queries"], pending.shapes["keys"])
         sample = draw_sample(axes, dim, self.rows, self.generator)
-        scale = 1.0
-        for step in line.factors:
-            if step.kind == "constant" and step.value is not None:
-                scale *= step.value
+        scale = line.scale
         pending.mismatch = check_weights(
             line,
             sample,
@@ -207,7 +204,7 @@ class Attending(ByHand, FusedCalls):
                 f"{pending.mismatch.difference:.3g} (the dtype allows "
                 f"{pending.mismatch.bound:.3g})"
             )
-        self._check_operands(pending, rows, columns)
+        self._check_operands(pending)
         pending.observed.update(
             observe(pending, weights.detach(), argument, dim, masks, rows, columns)
         )
@@ -278,37 +275,16 @@ class Attending(ByHand, FusedCalls):
         assert arrangement is not None
         return Masks.of(line, arrangement, self.recorder.values, pending.addends)
 
-    def _check_operands(self, pending: Pending, rows: torch.Tensor, columns: torch.Tensor) -> None:
+    def _check_operands(self, pending: Pending) -> None:
         line = pending.line
         assert line is not None
         product = line.product
+        query, _ = self._sides(product, pending.axis_label)
         held = product.node.attrs["operands"]
-        pairs = ((product.rows, held[0]), (product.columns, held[1]))
-        for node, tensor in pairs:
-            trail = (
-                pending.query_trail
-                if node is self._sides(product, pending.axis_label)[0]
-                else pending.key_trail
-            )
+        for node, tensor in zip((product.rows, product.columns), held, strict=True):
+            trail = pending.query_trail if node is query else pending.key_trail
             assert trail is not None
-            result = check_operand(
-                node,
-                tensor,
-                trail,
-                self.recorder.retainer,
-                self.recorder.values,
-                product.node.scope,
-            )
-            if result is None:
-                raise UnresolvedError(
-                    "the way from the projection to the query-key product could not be run again"
-                )
-            if not result.within:
-                raise UnresolvedError(
-                    "an operand of the query-key product differs from its projection times the "
-                    f"factors found by {result.difference:.3g} (the dtype allows "
-                    f"{result.bound:.3g})"
-                )
+            require_operand(node, tensor, trail, self.recorder, product.node.scope)
         pending.operands = "equal"
 
     # -- meeting the values --------------------------------------------------------------------

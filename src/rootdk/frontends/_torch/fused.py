@@ -21,7 +21,7 @@ from rootdk.frontends._torch.pending import (
     width_of_heads,
 )
 from rootdk.frontends._torch.recompute import Mismatch, eps_of
-from rootdk.frontends._torch.replay import check_operand
+from rootdk.frontends._torch.replay import require_operand
 from rootdk.frontends._torch.whole_layer import Layer
 from rootdk.records import Addend
 
@@ -241,19 +241,7 @@ class FusedCalls:
         self, pending: Pending, node: Node, tensors: list[torch.Tensor], trails: list[Trail]
     ) -> None:
         for source, tensor, trail in zip(node.inputs[:2], tensors[:2], trails, strict=True):
-            result = check_operand(
-                source, tensor, trail, self.recorder.retainer, self.recorder.values, node.scope
-            )
-            if result is None:
-                raise UnresolvedError(
-                    "the way from the projection to the query-key product could not be run again"
-                )
-            if not result.within:
-                raise UnresolvedError(
-                    "an operand of the query-key product differs from its projection times the "
-                    f"factors found by {result.difference:.3g} (the dtype allows "
-                    f"{result.bound:.3g})"
-                )
+            require_operand(source, tensor, trail, self.recorder, node.scope)
         pending.operands = "equal"
 
     def _measure_call(self, pending: Pending, call: Call, trails: list[Trail]) -> None:

@@ -48,10 +48,7 @@ class Masks:
         masks = cls()
         capped = False
         for position, step in enumerate(line.steps):
-            after = 1.0
-            for later in line.steps[position + 1 :]:
-                if later.kind == "factor" and later.value is not None:
-                    after *= later.value
+            after = line.factor_after(position)
             before_cap = any(s.kind == "softcap" for s in line.steps[position + 1 :])
             if step.kind == "add":
                 masks._add(step, after, before_cap, arrangement, values, addends)

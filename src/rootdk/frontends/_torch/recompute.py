@@ -117,11 +117,9 @@ def recompute(
     total = scale
     scores = dots * total
     for position, step in enumerate(line.steps):
-        after = 1.0
-        for later in line.steps[position + 1 :]:
-            if later.kind == "factor" and later.value is not None:
-                after *= later.value
-        scores = _apply(step, scores, after, sample, line.product.axes, values)
+        scores = _apply(
+            step, scores, line.factor_after(position), sample, line.product.axes, values
+        )
     return scores, sizes * abs(total)
 
 
@@ -151,7 +149,6 @@ def _apply(
     scores: torch.Tensor,
     after: float,
     sample: Sample,
-    axes: Axes,
     values: TensorValues,
 ) -> torch.Tensor:
     if step.kind == "add" and step.other is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -12,7 +12,7 @@ from rootdk.frontends._torch.identity import Retainer, Window
 from rootdk.frontends._torch.recompute import Mismatch, eps_of
 from rootdk.frontends._torch.values import TensorValues
 
-__all__ = ["check_operand"]
+__all__ = ["check_operand", "require_operand"]
 
 
 class _LostError(Exception):
@@ -135,6 +135,32 @@ class _Replay:
         if type(value) in {list, tuple}:
             return type(value)(self._one(item, depth) for item in value)
         return value
+
+
+class Holder(Protocol):
+    """Who holds the values of nodes."""
+
+    retainer: Retainer
+    values: TensorValues
+
+
+def require_operand(
+    operand: Node, observed: torch.Tensor, trail: Trail, holder: Holder, scope: tuple[int, ...]
+) -> None:
+    """Raise ``UnresolvedError`` unless the operand is what its trail claims.
+
+    It must be its terminals' values, moved, times the claimed factors, within the dtype's bound.
+    """
+    result = check_operand(operand, observed, trail, holder.retainer, holder.values, scope)
+    if result is None:
+        raise UnresolvedError(
+            "the way from the projection to the query-key product could not be run again"
+        )
+    if not result.within:
+        raise UnresolvedError(
+            "an operand of the query-key product differs from its projection times the factors "
+            f"found by {result.difference:.3g} (the dtype allows {result.bound:.3g})"
+        )
 
 
 def check_operand(
