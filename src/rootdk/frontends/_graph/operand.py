@@ -327,6 +327,13 @@ def _parts(walk: OperandWalk, node: Node) -> Trail:
     return _merged(node, trails, "parts are joined")
 
 
+def _picked(walk: OperandWalk, node: Node) -> Trail:
+    """Entries picked by fixed indices (repeated heads) keep their factor."""
+    if any(source.kind > Kind.INDEX for source in node.inputs[1:]):
+        return _activation(walk, node)
+    return _passed(walk.resolve(node.inputs[0]), node)
+
+
 def _constant(walk: OperandWalk, node: Node) -> Trail:
     return _terminal(node, "input")
 
@@ -358,12 +365,13 @@ _RULES: dict[str, Callable[[OperandWalk, Node], Trail]] = {
     "add": _sum,
     "sub": _sum,
     "sum": _total,
+    "gather": _picked,
     "where": _choice,
     "masked_fill": _choice,
     **dict.fromkeys(("cat", "stack", "assemble"), _parts),
     **dict.fromkeys(
         "nonlinear tanh clamp maximum softmax log_softmax exp exp2 log pow rsqrt sqrt "
-        "reciprocal logsumexp fused dropout vector_norm gather complex".split(),
+        "reciprocal logsumexp fused dropout vector_norm complex".split(),
         _activation,
     ),
 }

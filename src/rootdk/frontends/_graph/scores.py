@@ -204,7 +204,8 @@ def _sum_link(node: Node) -> _Link:
     if "scalar" in node.attrs:
         if node.attrs.get("reverse"):
             return _Link(node, 0, _reversed)
-        return _Link(node, 0)
+        # One number added to all scores changes nothing after the softmax.
+        return _Link(node, 0, _shifted)
     position = _main(node)
     other = node.inputs[1 - position]
     if other.on_scores and _is_shift(other, node.inputs[position]):
@@ -320,6 +321,10 @@ def _clamped(link: _Link, line: ScoreLine, axes: Axes, values: Values) -> None:
     line.steps.append(ScoreStep("clamp", node, axes, value=high, low=low))
 
 
+def _rectified(link: _Link, line: ScoreLine, axes: Axes, values: Values) -> None:
+    line.steps.append(ScoreStep("clamp", link.node, axes, low=0.0))
+
+
 def _cat_link(node: Node) -> _Link:
     main = [i for i, source in enumerate(node.inputs) if source.on_scores]
     if not main:
@@ -389,6 +394,7 @@ _LINKS: dict[str, Callable[[Node], _Link]] = {
     "tanh": lambda node: _Link(node, 0, _tanh),
     "clamp": _clamp_link,
     "maximum": _clamp_link,
+    "relu": lambda node: _Link(node, 0, _rectified),
     "cat": _cat_link,
     "matmul": _map_link,
     "linear": _map_link,

@@ -117,9 +117,7 @@ def recompute(
     total = scale
     scores = dots * total
     for position, step in enumerate(line.steps):
-        scores = _apply(
-            step, scores, line.factor_after(position), sample, line.product.axes, values
-        )
+        scores = _apply(step, scores, line.factor_after(position), sample, values)
     return scores, sizes * abs(total)
 
 

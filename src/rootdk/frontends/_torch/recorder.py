@@ -279,7 +279,8 @@ class Recorder(TorchDispatchMode):
         if node.kind <= Kind.PARAMETER and tensor.numel() == 1 and node.op != "random":
             node.value = number_in(tensor)
         node.on_scores = scores_flag(node) if tensor.is_floating_point() else 0
-        if node.op not in {"matmul", "linear", "conv", "sum"} or maps_weights(node):
+        made_anew = {"matmul", "linear", "conv", "sum", "constant", "random"}
+        if node.op not in made_anew or maps_weights(node):
             node.weights_of = tuple({i for source in inputs for i in source.weights_of})
         if node.op == "softmax":
             # Whatever it is over: what it weighs up is no query-key product.

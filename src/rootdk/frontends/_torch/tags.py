@@ -71,7 +71,15 @@ def scores_flag(node: Node) -> int:
         return 0 if inputs[0].weights_of else SCORES
     if node.op == "norm":
         return MAPPED if flags and flags[0] == SCORES else 0
-    if node.op in {"softmax", "log_softmax", "fused", "compare", "argmax"}:
+    if node.op in {
+        "softmax",
+        "log_softmax",
+        "fused",
+        "compare",
+        "argmax",
+        "constant",
+        "random",
+    }:
         return 0
     return max(flags, default=0)
 

@@ -1,0 +1,162 @@
+"""Faults around the mask, the sum and the dtype: each spelling gets its code at its line."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from lookalikes.design import Design
+
+import rootdk
+
+Attend = Callable[[Design, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+FAULTS: dict[str, tuple[str, str, Attend]] = {}
+
+
+def fault(code: str, severity: str = "error") -> Callable[[Attend], Attend]:
+    """Enter an attention with the one code that it must get."""
+
+    def enter(attend: Attend) -> Attend:
+        FAULTS[attend.__name__] = (code, severity, attend)
+        return attend
+
+    return enter
+
+
+def scores_of(self: Design, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return q @ k.mT / math.sqrt(self.head_dim)
+
+
+def future(self: Design) -> torch.Tensor:
+    """True where a key lies in the future."""
+    return torch.ones(self.length, self.length, dtype=torch.bool).triu(1)
+
+
+@fault("RDK402")
+def boolean_added_as_a_number(self, q, k, v):
+    scores = scores_of(self, q, k)
+    scores = scores + future(self)  # fault
+    return scores.softmax(-1) @ v
+
+
+@fault("RDK402")
+def exponent_with_the_wrong_sign(self, q, k, v):
+    scores = scores_of(self, q, k)
+    scores = scores.masked_fill(future(self), -1e-9)  # fault
+    return scores.softmax(-1) @ v
+
+
+@fault("RDK402")
+def tiny_number_added(self, q, k, v):
+    hidden = future(self).float() * -1e-9
+    scores = scores_of(self, q, k)
+    scores = scores + hidden  # fault
+    return scores.softmax(-1) @ v
+
+
+@fault("RDK402")
+def mask_multiplied_into_the_scores(self, q, k, v):
+    scores = scores_of(self, q, k)
+    scores = scores * (~future(self)).float()  # fault
+    return scores.softmax(-1) @ v
+
+
+@fault("RDK402")
+def fill_that_scores_fall_below(self, q, k, v):
+    scores = scores_of(self, q, k)
+    scores = torch.where(future(self), torch.full((), -2.0), scores)  # fault
+    return scores.softmax(-1) @ v
+
+
+@fault("RDK405")
+def mask_scaled_with_the_scores(self, q, k, v):
+    hidden = future(self).float() * -1e4
+    scores = q @ k.mT + hidden  # fault
+    return (scores / math.sqrt(self.head_dim)).softmax(-1) @ v
+
+
+@fault("RDK406")
+def mask_multiplied_into_the_weights(self, q, k, v):
+    weights = scores_of(self, q, k).softmax(-1)
+    weights = weights * (~future(self)).float()  # fault
+    return weights @ v
+
+
+@fault("RDK406")
+def weights_cut_to_a_triangle(self, q, k, v):
+    weights = scores_of(self, q, k).softmax(-1)
+    weights = weights.tril()  # fault
+    return weights @ v
+
+
+@fault("RDK406")
+def weights_filled_with_zero(self, q, k, v):
+    weights = scores_of(self, q, k).softmax(-1)
+    weights = weights.masked_fill(future(self), 0.0)  # fault
+    return weights @ v
+
+
+@fault("RDK401", "warning")
+def rows_without_a_key(self, q, k, v):
+    hidden = torch.zeros(self.length, self.length, dtype=torch.bool)
+    hidden[3] = True
+    scores = scores_of(self, q, k).masked_fill(hidden, -torch.inf)
+    return scores.softmax(-1) @ v  # fault
+
+
+@fault("RDK301")
+def keys_before_queries(self, q, k, v):
+    scores = k @ q.mT / math.sqrt(self.head_dim)
+    return scores.softmax(-1).mT @ v  # fault
+
+
+@fault("RDK301")
+def over_the_batch(self, q, k, v):
+    return scores_of(self, q, k).softmax(0) @ v  # fault
+
+
+@fault("RDK304", "warning")
+def exponentials_and_sum_in_half(self, q, k, v):
+    scores = scores_of(self, q, k).half()
+    exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))  # fault
+    weights = exponentials / exponentials.sum(-1, keepdim=True)
+    return weights.float() @ v
+
+
+@fault("RDK108")
+def zero(self, q, k, v):
+    return (q @ k.mT * 0.0).softmax(-1) @ v  # fault
+
+
+@fault("RDK108")
+def negative(self, q, k, v):
+    return (q @ k.mT * -0.25).softmax(-1) @ v  # fault
+
+
+@fault("RDK607")
+def dropout_of_the_weights(self, q, k, v):
+    weights = scores_of(self, q, k).softmax(-1)
+    return F.dropout(weights, 0.1) @ v  # fault
+
+
+def line_of(attend: Attend) -> int:
+    """The line of the file that carries the marker."""
+    with open(__file__, encoding="utf-8") as file:
+        lines = file.readlines()
+    first = attend.__code__.co_firstlineno
+    return next(n for n, text in enumerate(lines, 1) if n > first and text.endswith("# fault\n"))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_gets_its_code_at_its_line(name: str, seed: int) -> None:
+    code, severity, attend = FAULTS[name]
+    torch.manual_seed(seed)
+    model = type(name, (Design,), {"attend": attend})().eval()
+    diagnosis = rootdk.check(model, *model.inputs())
+    loud = [f for f in diagnosis.findings if f.severity != "note"]
+    assert {(f.code, f.severity.value) for f in loud} == {(code, severity)}
+    (finding,) = loud
+    assert finding.source is not None
+    assert finding.source.frames[0].file == __file__
+    assert finding.source.frames[0].line == line_of(attend)
