@@ -40,6 +40,9 @@ def declared_scale(configs: Iterable[Any], site: AttentionSite) -> Expected | No
         return None
     broken: Expected | None = None
     for config in configs:
+        for value, where in _by_words(_as_mapping(config), site):
+            if abs(site.effective_scale - value) <= _AGREES * abs(value):
+                return Expected(value=value, where=where, by="config")
         for value, where in _declarations(_as_mapping(config), site):
             if not math.isfinite(value) or value == 0:
                 continue
@@ -91,6 +94,24 @@ def _declarations(
             ):
                 for number, where in _declarations(_as_mapping(value), site, 1):
                     yield number, f"{key}.{where}"
+
+
+_WHAT = frozenset("attn attention qk query softmax score scores".split())
+_HOW = frozenset("scale scaling multiplier temperature scalar".split())
+
+
+def _by_words(config: Mapping[str, Any], site: AttentionSite) -> Iterator[tuple[float, str]]:
+    """Numbers under a key that speaks of a scale of attention, in each way of using them.
+
+    They only ever explain a scale that they agree with, and never make an expectation.
+    """
+    standard = site.standard_scale
+    for key, raw in config.items():
+        value, words = _number(raw), set(str(key).lower().split("_"))
+        if value is None or value <= 0 or not (words & _WHAT and words & _HOW):
+            continue
+        for used in (value, value * standard, standard / value, value**-0.5, 1.0 / value):
+            yield used, f"{key} = {raw!r}"
 
 
 def _flags(config: Mapping[str, Any], site: AttentionSite) -> Iterator[tuple[float, str]]:

@@ -151,7 +151,22 @@ def _linear(walk: OperandWalk, node: Node) -> Trail:
 
 
 def _total(walk: OperandWalk, node: Node) -> Trail:
-    """A sum over an axis may add copies of one tensor, and then hides a factor."""
+    """A sum over an axis may add copies of one tensor, and then hides a factor.
+
+    A product with a table of small matrices, summed over their columns, is a rotation.
+    """
+    times = node.inputs[0]
+    last = (len(times.shape) - 1,)
+    if times.op == "mul" and len(times.inputs) == 2 and node.attrs.get("dims") == last:
+        path, side = split_product(times)
+        if side is not None and side.kind <= Kind.INDEX and len(side.shape) >= 2:
+            gain = walk.values.isometry(side)
+            if gain is not None:
+                trail = replace(_passed(walk.resolve(path), node), rotary=True)
+                if abs(gain - 1.0) <= 1e-4:
+                    return trail
+                step = FactorStep(node, gain, origin="the size of the rotary matrices")
+                return replace(trail, factors=(*trail.factors, step))
     raise UnresolvedError("a sum over an axis stands on the path")
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rootdk.frontends._graph.axes import Axes, product_axes
-from rootdk.frontends._graph.node import SCORES, Kind, Node
+from rootdk.frontends._graph.node import LAYOUT, SCORES, Kind, Node
 
-__all__ = ["Product", "find_product"]
+__all__ = ["Product", "descends_from", "find_product", "is_shift"]
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ def find_product(node: Node) -> Product | None:
         if rows.on_scores == SCORES or columns.on_scores == SCORES:
             return None
         kinds = {rows.kind, columns.kind}
-        if not kinds <= {Kind.PARAMETER, Kind.ACTIVATION, Kind.UNKNOWN} or kinds == {
-            Kind.PARAMETER
-        }:
+        if not kinds <= {Kind.PARAMETER, Kind.ACTIVATION, Kind.UNKNOWN}:
+            return None
+        if kinds == {Kind.PARAMETER} and node.on_scores != SCORES:
             return None
         axes = product_axes(node.shape[:-2], node.shape[-2], node.shape[-1])
         return Product(node, rows, columns, "matmul", axes)
@@ -69,3 +69,24 @@ def _reduction(node: Node) -> Product | None:
         atoms = tuple(type(a)(label, a.size, a.stride) for a in dim.atoms)
         renamed.append(type(dim)(atoms, dim.size))
     return Product(node, one, two, "reduce", Axes(tuple(renamed)))
+
+
+def is_shift(other: Node, scores: Node) -> bool:
+    """Whether ``other`` is a maximum, mean or logsumexp over a whole axis of the scores."""
+    while other.op in LAYOUT and other.inputs:
+        other = other.inputs[0]
+    return other.op in {"amax", "mean", "logsumexp"} and bool(other.inputs and other.on_scores)
+
+
+def descends_from(node: Node, product: Node) -> bool:
+    """Whether ``node`` was made of the same product (talking heads with a residual)."""
+    todo, seen = [node], set[int]()
+    while todo:
+        current = todo.pop()
+        if current is product:
+            return True
+        if current.index in seen or current.index < product.index:
+            continue
+        seen.add(current.index)
+        todo.extend(source for source in current.inputs if source.on_scores)
+    return False

@@ -16,7 +16,7 @@ from rootdk.frontends._graph.axes import Axes, AxesLostError, advance
 from rootdk.frontends._graph.factors import learned_steps
 from rootdk.frontends._graph.guards import guarded
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
-from rootdk.frontends._graph.product import Product, find_product
+from rootdk.frontends._graph.product import Product, descends_from, find_product, is_shift
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError, Values
 
 __all__ = ["NotAttentionError", "ScoreLine", "ScoreStep", "walk_scores"]
@@ -208,9 +208,9 @@ def _sum_link(node: Node) -> _Link:
         return _Link(node, 0, _shifted)
     position = _main(node)
     other = node.inputs[1 - position]
-    if other.on_scores and _is_shift(other, node.inputs[position]):
+    if other.on_scores and is_shift(other, node.inputs[position]):
         return _Link(node, position, _shifted)
-    if other.on_scores and position == 0 and _is_shift(node.inputs[0], other) and node.op == "sub":
+    if other.on_scores and position == 0 and is_shift(node.inputs[0], other) and node.op == "sub":
         return _Link(node, 1, _reversed)
     return _Link(node, position, _added, other)
 
@@ -224,13 +224,6 @@ def _reversed(link: _Link, line: ScoreLine, axes: Axes, values: Values) -> None:
     line.steps.append(ScoreStep("factor", link.node, axes, value=-1.0))
 
 
-def _is_shift(other: Node, scores: Node) -> bool:
-    """Whether ``other`` is a maximum, mean or logsumexp over a whole axis of the scores."""
-    while other.op in LAYOUT and other.inputs:
-        other = other.inputs[0]
-    return other.op in {"amax", "mean", "logsumexp"} and bool(other.inputs and other.on_scores)
-
-
 def _added(link: _Link, line: ScoreLine, axes: Axes, values: Values) -> None:
     node, other = link.node, link.other
     assert other is not None
@@ -238,7 +231,7 @@ def _added(link: _Link, line: ScoreLine, axes: Axes, values: Values) -> None:
         if guarded("sum-of-same"):
             _factor(link, line, axes, 2.0)
         return
-    if other.on_scores and _descends_from(other, line.product.node):
+    if other.on_scores and descends_from(other, line.product.node):
         if guarded("map-over-scores"):
             raise UnresolvedError("the scores are added to something made of themselves")
         return
@@ -253,20 +246,6 @@ def _added(link: _Link, line: ScoreLine, axes: Axes, values: Values) -> None:
     if other.on_scores:
         line.terms += 1
     line.steps.append(ScoreStep("add", node, axes, other=other, sign=sign))
-
-
-def _descends_from(node: Node, product: Node) -> bool:
-    """Whether ``node`` was made of the same product (talking heads with a residual)."""
-    todo, seen = [node], set[int]()
-    while todo:
-        current = todo.pop()
-        if current is product:
-            return True
-        if current.index in seen or current.index < product.index:
-            continue
-        seen.add(current.index)
-        todo.extend(source for source in current.inputs if source.on_scores)
-    return False
 
 
 def _fill_link(node: Node) -> _Link:

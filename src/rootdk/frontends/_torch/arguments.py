@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ __all__ = [
     "flat_tensors",
     "is_composite",
     "number_in",
+    "written_by",
 ]
 
 # Side operands of up to this many entries are held for the walks.
@@ -67,3 +68,21 @@ def by_node(values: Any, identities: Identities) -> Any:
             else values
         )
     return values
+
+
+def written_by(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors that a call writes in place, as its schema says, or as is known."""
+    schema = func._schema
+    if "batch_norm" in schema.name:
+        # Running statistics are written without a word in the schema.
+        return [t for t in args[3:5] if isinstance(t, torch.Tensor)]
+    if not schema.is_mutable:
+        return []
+    found: list[torch.Tensor] = []
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        values = value if isinstance(value, (list, tuple)) else [value]
+        found.extend(v for v in values if isinstance(v, torch.Tensor))
+    return found

@@ -23,6 +23,7 @@ from rootdk.frontends._torch.arguments import (
     flat_tensors,
     is_composite,
     number_in,
+    written_by,
 )
 from rootdk.frontends._torch.frames import Frames
 from rootdk.frontends._torch.identity import Identities, Retainer, Window
@@ -67,6 +68,7 @@ class Recorder(TorchDispatchMode):
         self.faults: list[tuple[Node, str]] = []
         self._index = 0
         self._sides: deque[Node] = deque()
+        self._spent: deque[Node] = deque()
         self._products: deque[Node] = deque()
         self.frames = Frames()
 
@@ -152,7 +154,7 @@ class Recorder(TorchDispatchMode):
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
-        mutated = self._mutated(func, args, kwargs)
+        mutated = written_by(func, args, kwargs)
         for tensor in mutated:
             self.retainer.about_to_write(tensor)
             self.before_write(tensor)
@@ -175,23 +177,6 @@ class Recorder(TorchDispatchMode):
             self._tell_safely(node, name, tensors, first, args, kwargs, out)
         return out
 
-    @staticmethod
-    def _mutated(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-        schema = func._schema
-        if "batch_norm" in schema.name:
-            # Running statistics are written without a word in the schema.
-            return [t for t in args[3:5] if isinstance(t, torch.Tensor)]
-        if not schema.is_mutable:
-            return []
-        found: list[torch.Tensor] = []
-        for position, argument in enumerate(schema.arguments):
-            if argument.alias_info is None or not argument.alias_info.is_write:
-                continue
-            value = args[position] if position < len(args) else kwargs.get(argument.name)
-            values = value if isinstance(value, (list, tuple)) else [value]
-            found.extend(v for v in values if isinstance(v, torch.Tensor))
-        return found
-
     def _inputs_before(
         self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> dict[int, Node]:
@@ -208,9 +193,8 @@ class Recorder(TorchDispatchMode):
         mutated: list[torch.Tensor],
         before: dict[int, Node],
     ) -> None:
-        outputs = list(out if isinstance(out, (tuple, list)) else (out,))
-        tensors = [t for t in outputs if isinstance(t, torch.Tensor)]
-        if not tensors and not mutated:
+        outputs = list(out) if isinstance(out, (tuple, list)) else [out]
+        if not mutated and not any(isinstance(t, torch.Tensor) for t in outputs):
             return
         lowered = self._lower(func, name, args, kwargs, out)
         sources = [t for t in lowered.inputs if isinstance(t, torch.Tensor)]
@@ -335,8 +319,12 @@ class Recorder(TorchDispatchMode):
     def release(self, product: Node) -> None:
         """Let go of the operands of a product that was dealt with, and of all sides."""
         product.attrs.pop("operands", None)
-        while self._sides:
-            self._sides.popleft().attrs.pop("tensor", None)
+        # Two softmaxes may share what was added to both of their scores: one more may need it.
+        kept = {id(side) for side in self._sides}
+        for side in self._spent:
+            if id(side) not in kept:
+                side.attrs.pop("tensor", None)
+        self._spent, self._sides = self._sides, deque()
 
     def _tell_safely(self, node: Node, name: str, *moment: Any) -> None:
         """A fault of ours costs a site, never the model's run."""

@@ -60,9 +60,12 @@ def scores_flag(node: Node) -> int:
         if any(source.weights_of for source in inputs[:2]):
             return 0
         kinds = [source.kind for source in inputs[:2]]
-        if min(kinds) < Kind.PARAMETER or max(kinds) < Kind.ACTIVATION:
+        if min(kinds) < Kind.PARAMETER:
             return 0
         direct = _direct_parameter(node)
+        if set(kinds) == {Kind.PARAMETER}:
+            # Learned queries may meet projections of themselves; two weights make a weight.
+            return SCORES if direct is None else 0
         if Kind.PARAMETER in kinds:
             # Learned queries make scores of activations; computed weights project them.
             return MAPPED if direct in {None, 0} else 0
