@@ -144,7 +144,7 @@ def test_a_quantity_pays_for_what_it_needs(
 
 
 def test_the_engines_are_what_the_documentation_says() -> None:
-    assert list(ENGINES) == ["linear", "blocked", "fused", "reference"]
+    assert list(ENGINES) == ["linear", "blocked", "reference"]
 
 
 # -- samples of rows
