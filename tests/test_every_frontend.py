@@ -16,7 +16,11 @@ def test_there_is_one_for_torch() -> None:
 
 
 @pytest.mark.parametrize("kind", FRONTENDS, ids=[kind.__name__ for kind in FRONTENDS])
-@pytest.mark.parametrize("model", [object(), None, 3, "model", lambda x: x], ids=str)
+@pytest.mark.parametrize(
+    "model",
+    [object(), None, 3, "model", lambda x: x],
+    ids=["object", "None", "number", "string", "function"],
+)
 def test_it_refuses_what_is_no_model(kind: type[Frontend], model: object) -> None:
     assert kind().accepts(model) is False
 
