@@ -102,7 +102,9 @@ def error_pages() -> Pages:
         if issubclass(kind, errors.RootdkError):
             builtin = [base.__name__ for base in kind.__bases__ if base.__module__ == "builtins"]
             caught = "".join(f"\n\nAlso caught as `{n}`." for n in builtin if n != "Exception")
-            text = markdown(inspect.cleandoc(kind.__doc__ or "")).replace("\n## ", "\n### ")
+            # The examples of a docstring run where its module is at hand, and stay there.
+            said = inspect.cleandoc(kind.__doc__ or "").partition("\nExamples\n")[0].rstrip()
+            text = markdown(said).replace("\n## ", "\n### ")
             parts.append(f'<a id="{kind.anchor}"></a>\n\n## {kind.__name__}\n\n{text}{caught}\n')
     return {"errors/index.md": "\n".join(parts)}
 
