@@ -1,6 +1,10 @@
 """What `rootdk.check` costs on real models: time and peak memory beside a plain forward pass.
 
-    python bench/check_real_models.py [--tokens 128 512] [--repeats 5]
+    python bench/check_overhead.py [--tokens 512 2048] [--repeats 5] [--models minilm smollm2]
+
+Beside it, on the same models in the same run, what is done without rootdk: every attention
+matrix returned and reduced (`output_attentions`, eager attention only), and TorchLens and
+TransformerLens where they are installed and take the model.
 
 Each measurement of memory runs in a process of its own (the peak of a process cannot be reset);
 times are medians of interleaved repeats in one process, after one warm-up of each.
@@ -9,10 +13,10 @@ times are medians of interleaved repeats in one process, after one warm-up of ea
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -28,7 +32,9 @@ import torch
 import rootdk
 
 MODELS = ("minilm", "smollm2")
-MODES = ("forward", "check")
+MODES = ("forward", "check", "output_attentions", "torchlens", "transformer_lens")
+TARGETS = {"seconds": 2.0, "MiB": 1.2}
+LENS_NAMES = {"smollm2": "HuggingFaceTB/SmolLM2-135M"}
 
 
 def folder(package: str) -> Path:
@@ -60,14 +66,40 @@ def build(name: str, tokens: int, attention: str) -> tuple[Any, torch.Tensor]:
     return model.eval(), ids
 
 
-def run(mode: str, model: Any, ids: torch.Tensor) -> None:
+def available(mode: str, name: str, attention: str) -> bool:
+    if mode == "output_attentions":
+        return attention == "eager"
+    if mode == "transformer_lens" and name not in LENS_NAMES:
+        return False
+    return mode in MODES[:2] or importlib.util.find_spec(mode) is not None
+
+
+def run(mode: str, name: str, model: Any, ids: torch.Tensor) -> None:
     if mode == "forward":
         with torch.no_grad():
             model(input_ids=ids)
+    elif mode == "output_attentions":
+        with torch.no_grad():
+            for weights in model(input_ids=ids, output_attentions=True).attentions:
+                torch.special.entr(weights).sum(-1).mean(-1), weights.amax(-1).mean(-1)
+    elif mode == "torchlens":
+        import torchlens
+
+        with torch.no_grad():
+            torchlens.log_forward_pass(model, [], {"input_ids": ids})
+    elif mode == "transformer_lens":
+        lens(name, model).run_with_cache(ids)
     else:
         diagnosis = rootdk.check(model, input_ids=ids)
         if diagnosis.unresolved or not diagnosis.sites:
             raise SystemExit(f"{len(diagnosis.unresolved)} of {len(diagnosis.sites)} unresolved")
+
+
+@functools.cache
+def lens(name: str, model: Any) -> Any:
+    from transformer_lens import HookedTransformer
+
+    return HookedTransformer.from_pretrained(LENS_NAMES[name], hf_model=model)
 
 
 def seconds(call: Callable[[], None]) -> float:
@@ -83,15 +115,23 @@ def peak_mib(mode: str, name: str, tokens: int, attention: str) -> float:
     return float(json.loads(out.stdout.splitlines()[-1]))
 
 
+def peak_of_this_process() -> float:
+    """Peak resident memory since exec, in MiB (getrusage would count the parent's at fork)."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return float(line.split()[1]) / 1024
+
+
 def child(mode: str, name: str, tokens: int, attention: str) -> None:
     model, ids = build(name, tokens, attention)
-    run(mode, model, ids)
-    print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+    run(mode, name, model, ids)
+    print(json.dumps(peak_of_this_process()))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tokens", type=int, nargs="+", default=[128, 512])
+    parser.add_argument("--tokens", type=int, nargs="+", default=[512, 2048])
+    parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -99,34 +139,40 @@ def main() -> None:
         mode, name, tokens, attention = options.child
         child(mode, name, int(tokens), attention)
         return
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, float32, batch 1")
-    heads = "model", "attention", "tokens", "forward s", "check s", "ratio"
-    heads = *heads, "forward MiB", "check MiB", "ratio"
-    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
-    for name in MODELS:
-        for attention in ("eager", "sdpa"):
-            for tokens in options.tokens:
-                line(name, attention, tokens, options.repeats)
-
-
-def line(name: str, attention: str, tokens: int, repeats: int) -> None:
-    if name == "minilm":
-        tokens = min(tokens, 512)
-    model, ids = build(name, tokens, attention)
-    times: dict[str, list[float]] = {mode: [] for mode in MODES}
-    for mode in MODES:
-        run(mode, model, ids)
-    for _ in range(repeats):
-        for mode in MODES:
-            times[mode].append(seconds(lambda mode=mode: run(mode, model, ids)))
-    plain, checked = (statistics.median(times[mode]) for mode in MODES)
-    memory = [peak_mib(mode, name, tokens, attention) for mode in MODES]
+    absent = [mode for mode in MODES[3:] if importlib.util.find_spec(mode) is None]
     print(
-        f"| {name} | {attention} | {tokens} | {plain:.3f} | {checked:.3f} | "
-        f"{checked / plain:.2f} | {memory[0]:.0f} | {memory[1]:.0f} | "
-        f"{memory[1] / memory[0]:.2f} |",
-        flush=True,
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads, float32, batch 1, "
+        f"load {os.getloadavg()[0]:.1f}; not installed: {', '.join(absent) or 'nothing'}; targets "
+        f"for check: {TARGETS['seconds']} times the time, {TARGETS['MiB']} times the memory"
     )
+    heads = "model", "attention", "tokens", "what", "seconds", "ratio", "MiB", "ratio"
+    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
+    for name in options.models:
+        for attention in ("eager", "sdpa"):
+            # MiniLM has no positions beyond 512.
+            lengths = {min(n, 512) if name == "minilm" else n for n in options.tokens}
+            for tokens in sorted(lengths):
+                lines(name, attention, tokens, options.repeats)
+
+
+def lines(name: str, attention: str, tokens: int, repeats: int) -> None:
+    model, ids = build(name, tokens, attention)
+    modes = [mode for mode in MODES if available(mode, name, attention)]
+    times: dict[str, list[float]] = {mode: [] for mode in modes}
+    for mode in modes:
+        run(mode, name, model, ids)
+    for _ in range(repeats):
+        for mode in modes:
+            times[mode].append(seconds(lambda mode=mode: run(mode, name, model, ids)))
+    taken = {mode: statistics.median(each) for mode, each in times.items()}
+    memory = {mode: peak_mib(mode, name, tokens, attention) for mode in modes}
+    for mode in modes:
+        print(
+            f"| {name} | {attention} | {tokens} | {mode} | {taken[mode]:.3f} | "
+            f"{taken[mode] / taken['forward']:.2f} | {memory[mode]:.0f} | "
+            f"{memory[mode] / memory['forward']:.2f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ FRAMEWORKS = forbidden_by("frameworks")
 FACES = forbidden_by("terminal")
 
 BEHIND_A_DOOR = {
+    "rootdk.engines._numba": "what Numba compiles is decorated; it is imported when a call"
+    " is large enough to be worth it",
     "rootdk.frontends._torch": "a dispatch mode is a subclass of torch's; it is imported"
     " when there is a torch model to trace",
 }

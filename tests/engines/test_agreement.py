@@ -7,7 +7,7 @@ import pytest
 from engines.bounds import EPS_64, Bounds
 from engines.cases import CASES, Case
 
-from rootdk.engines import blocked, linear, measure
+from rootdk.engines import blocked, compiled, entries, linear, measure
 from rootdk.stats import Summary
 from rootdk.stats.quantity import quantities
 
@@ -16,11 +16,21 @@ NUMBERS = [name for name, member in quantities().items() if member.per_head == "
 DTYPES = ["float64", "float32", "bfloat16", "float16"]
 
 
-@pytest.fixture(params=["numpy-rows", "torch-rows", "torch-heads"])
+@pytest.fixture(params=["numpy-rows", "torch-rows", "torch-heads", "numpy-all", "torch-all"])
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A library, and blocks so small that a call takes many: a few rows, or a few heads, each."""
+    """A library, and blocks so small that a call takes many: a few rows, or a few heads, each.
+
+    Where a block may hold all, compiled code takes what it can.
+    """
     name, _, block = request.param.partition("-")
-    monkeypatch.setattr(blocked, "TILE", {"rows": 5 * 17, "heads": 2 * 13 * 17}[block])
+    if block == "all":
+        pytest.importorskip("numba")
+        monkeypatch.setattr(compiled, "WORTH", 0)
+        monkeypatch.setattr(linear, "WORTH", 0)
+        monkeypatch.setattr(entries, "_WORTH", 0)
+        monkeypatch.setattr(compiled, "CHUNK", 9)
+        monkeypatch.setattr(compiled, "TOGETHER", 2 * 17)
+    monkeypatch.setattr(blocked, "TILE", {"rows": 5 * 17, "heads": 442, "all": 2**19}[block])
     monkeypatch.setattr(blocked, "SMALL", 0)
     monkeypatch.setattr(linear, "CHUNK", 4)
     return str(name)

@@ -144,7 +144,7 @@ def test_a_quantity_pays_for_what_it_needs(
 
 
 def test_the_engines_are_what_the_documentation_says() -> None:
-    assert list(ENGINES) == ["linear", "blocked", "reference"]
+    assert list(ENGINES) == ["linear", "blocked", "fused", "reference"]
 
 
 # -- samples of rows
@@ -197,6 +197,26 @@ def test_means_of_a_sample_are_unbiased(rng: np.random.Generator) -> None:
         errors.append(sample - measure(query, key, quantities=names)["entropy_nats"])
     deviation = np.std(errors) / np.sqrt(len(errors))
     assert abs(np.mean(errors)) < 4 * deviation
+
+
+def test_the_standard_error_is_that_of_the_sample(rng: np.random.Generator) -> None:
+    """Of samples of many rows, two in three means lie within it, and nearly all within three."""
+    within = []
+    for _ in range(200):
+        query, key = rng.normal(size=(1, 400, 8)), rng.normal(size=(1, 20, 8))
+        sample = measure(query, key, rows=20, quantities=["entropy_nats", "max_weight"])
+        whole = measure(query, key, quantities=["entropy_nats", "max_weight"])
+        for name in ("entropy_nats", "max_weight"):
+            error = sample.standard_error(name)
+            within.append(abs(sample[name] - whole[name]) / error)
+            assert whole.standard_error(name) == [0.0]
+    assert 0.58 < np.mean(np.asarray(within) < 1) < 0.78
+    assert np.mean(np.asarray(within) < 3) > 0.96
+    assert sample.standard_error("rows") is None
+    with pytest.raises(AbsentQuantityError):
+        sample.standard_error("spread")
+    one = measure(query, key, rows=1, quantities=["entropy_nats"])
+    assert np.isnan(one.standard_error("entropy_nats")).all()
 
 
 # -- what is not finite
@@ -323,7 +343,7 @@ def test_memory_stays_at_a_few_blocks(rng: np.random.Generator) -> None:
 
     query = rng.normal(size=(1, 4096, 16)).astype(np.float32)
     names = ["entropy_nats", "spread"]
-    measure(query[:, :64], query, quantities=names, engine="blocked")
+    measure(query, query, quantities=names, engine="blocked")  # what is loaded is no part of it
     tracemalloc.start()
     measure(query, query, quantities=names, engine="blocked")
     peak = tracemalloc.get_traced_memory()[1]

@@ -13,13 +13,14 @@ import numpy as np
 
 from rootdk._lib.arrays import Array, float_info, is_torch, to_numpy
 from rootdk.attention.masks import band, diagonal_shift
+from rootdk.engines import compiled
 from rootdk.engines.call import Call, reduced_precision
 from rootdk.engines.fill import Filled, empty_states, update
 from rootdk.engines.kernels import Kernels, NumpyKernels, TorchKernels
 from rootdk.engines.rowblock import RowBlock
 from rootdk.engines.tile import Tile
 from rootdk.stats.block import Floats, Integers
-from rootdk.stats.statistic import BlockStatistic, statistics
+from rootdk.stats.statistic import BlockStatistic, Statistic, statistics
 
 TILE = 2**19
 """Scores in one block, unless a single row has more."""
@@ -38,6 +39,29 @@ def refusal(call: Call, names: set[str]) -> str | None:
 
 def run(call: Call, names: set[str]) -> Filled:
     """Measure the named statistics of a call."""
+    if compiled.fits(call):
+        try:
+            return _run_compiled(call, names)
+        except compiled.UnfitError:
+            pass
+    states, engine = _run_plain(call, names)
+    return Filled(states=states, engine=f"blocked ({engine})")
+
+
+def _run_compiled(call: Call, names: set[str]) -> Filled:
+    known = {name for name in empty_states(names, 0) if compiled.measures(name)}
+    of_rows, engine = compiled.run(call, known)
+    states: dict[str, Statistic] = dict(of_rows)
+    others = set(empty_states(names, 0)) - known
+    if others:
+        more, beside = _run_plain(call, others)
+        states |= more
+        engine += f"; {', '.join(sorted(others))} beside it: {beside}"
+    return Filled(states=states, engine=f"blocked ({engine})")
+
+
+def _run_plain(call: Call, names: set[str]) -> tuple[dict[str, Statistic], str]:
+    """Return the named statistics, and what ran, with nothing but the library of the arrays."""
     call = _with_a_key(call)
     parts: list[dict[str, BlockStatistic]] = []
     used: set[str] = set()
@@ -58,8 +82,8 @@ def run(call: Call, names: set[str]) -> Filled:
         if parts
     }
     precision = " and ".join(sorted(used)) or "nothing to compute"
-    engine = f"blocked ({call.library}, {precision}, {largest[0]}×{largest[1]})"
-    return Filled(states=stacked or dict(empty_states(names, call.num_heads)), engine=engine)
+    engine = f"{call.library}, {precision}, {largest[0]}×{largest[1]}"
+    return stacked or dict(empty_states(names, call.num_heads)), engine
 
 
 def _with_a_key(call: Call) -> Call:

@@ -98,6 +98,8 @@ class Exponentials:
         """Largest visible final score of each row; 0 in empty rows."""
         tile, xp = self.tile, self.tile.xp
         final = self._clean
+        if final is tile.held and self._ceiling is tile.ceiling:
+            return xp.where(tile.largest > -tile.limit, tile.largest, 0.0)
         seen = final if self._ceiling is None else xp.minimum(final, self._ceiling)
         largest = xp.max(seen, axis=-1, keepdims=True)
         return xp.where(largest > -tile.limit, largest, 0.0)

@@ -15,17 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from rootdk._lib.arrays import Array, Namespace, is_torch, to_numpy
+from rootdk._lib.arrays import Array, Namespace, float_info, is_torch
 from rootdk.engines.call import Call
 from rootdk.engines.entries import SOURCES
 from rootdk.engines.fill import Filled
 from rootdk.engines.kernels import Kernels, NumpyKernels, TorchKernels, host
+from rootdk.engines.workers import float32_at_least, hired, in_reach
 from rootdk.stats.block import Floats, Integers
 from rootdk.stats.statistic import Statistic
 from rootdk.stats.statistics._moments import merge_moments, moments_of_groups
 from rootdk.stats.statistics.counts import Counts
 from rootdk.stats.statistics.score_moments import ScoreMoments
 from rootdk.stats.statistics.within_rows import WithinRows
+
+WORTH = 2**19
+"""Entries from which compiled code earns the time that loading it takes."""
 
 CHUNK = 256
 """Rows, and keys, taken together."""
@@ -81,6 +85,9 @@ def _rows(call: Call) -> tuple[Floats, Floats]:
     shape = (call.batch, call.num_heads, len(call.rows))
     means, m2s = np.zeros(shape), np.zeros(shape)
     first, past = call.reach(call.rows)
+    if _is_for_compiled_code(call, first):
+        _run_compiled(call, past, means, m2s)
+        return _by_head(means), _by_head(m2s)
     group = call.queries_per_kv_head
     for element in range(call.batch):
         for kv_head in range(int(call.key.shape[1])):
@@ -91,8 +98,34 @@ def _rows(call: Call) -> tuple[Floats, Floats]:
                 mean, m2 = _of_chunk(query, keys, first[rows], past[rows])
                 means[element, heads, rows] = call.scale * mean
                 m2s[element, heads, rows] = call.scale**2 * m2
-    whole = (call.num_heads, call.batch * len(call.rows))
-    return np.moveaxis(means, 0, 1).reshape(whole), np.moveaxis(m2s, 0, 1).reshape(whole)
+    return _by_head(means), _by_head(m2s)
+
+
+def _by_head(of_batch: Floats) -> Floats:
+    """Return (batch, num_heads, rows) numbers as (num_heads, batch · rows)."""
+    return np.moveaxis(of_batch, 0, 1).reshape(of_batch.shape[1], -1)
+
+
+def _is_for_compiled_code(call: Call, first: Integers) -> bool:
+    """Tell whether all rows see keys from the first on, enough of them, in main memory."""
+    entries = call.batch * call.num_heads * (len(call.rows) + call.keys) * call.head_dim
+    same = float_info(call.query).bits <= 16 or float_info(call.query) == float_info(call.key)
+    return entries >= WORTH and same and not np.any(first) and in_reach(call.query)
+
+
+def _run_compiled(call: Call, past: Integers, means: Floats, m2s: Floats) -> None:
+    from rootdk.engines._numba import sums
+
+    def of_head(at: tuple[int, int]) -> None:
+        element, head = at
+        query = float32_at_least(call.query[element, head])
+        key = float32_at_least(call.key[element, head // call.queries_per_kv_head])
+        sums.rows_that_begin_together(query, call.rows, past, key, means[at], m2s[at])
+        means[at] *= call.scale
+        m2s[at] *= call.scale**2
+
+    with hired() as workers:
+        list(workers.map(of_head, np.ndindex(call.batch, call.num_heads)))
 
 
 def _of_chunk(query: Array, keys: _Keys, first: Integers, past: Integers) -> tuple[Floats, Floats]:
@@ -216,4 +249,15 @@ def _select(call: Call, query: Array, rows: Integers) -> Array:
 
 
 def _all_finite(array: Array, xp: Any) -> bool:
-    return bool(to_numpy(xp.all(xp.isfinite(array))))
+    if 0 in array.shape:
+        return True
+    if int(np.prod(array.shape)) >= WORTH and in_reach(array):
+        from rootdk.engines._numba import sums
+
+        with hired() as workers:
+            of_heads = np.ndindex(array.shape[:2])
+            return all(
+                workers.map(lambda at: sums.are_finite(float32_at_least(array[at])), of_heads)
+            )
+    # Extremes are quicker than isfinite, and NaN passes through them.
+    return all(np.isfinite(float(end)) for end in (xp.min(array), xp.max(array)))

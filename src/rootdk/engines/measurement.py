@@ -76,8 +76,8 @@ def measure(
     score_dtype : dtype, optional
         The dtype that the scores have where they are used, for ``headroom``; the dtype
         of the query by default. Nothing is computed in it.
-    engine : {"linear", "blocked", "reference"}, optional
-        What computes; by default the quickest that can. ``summary.engine`` says which did.
+    engine : {"linear", "blocked", "fused", "reference"}, optional
+        What computes; by default the cheapest that can. ``summary.engine`` says which did.
 
     Returns
     -------

@@ -10,14 +10,15 @@ from rootdk._lib.arrays import Array, to_numpy
 from rootdk.engines.exponentials import Exponentials
 from rootdk.engines.kernels import host
 from rootdk.engines.priority import priorities
+from rootdk.engines.softmax_formulas import SoftmaxFormulas
 from rootdk.engines.tile import Tile
-from rootdk.stats.block import HISTOGRAM_BINS, HISTOGRAM_REACH, Block, Booleans, Floats, Integers
+from rootdk.stats.block import HISTOGRAM_BINS, HISTOGRAM_REACH, Booleans, Floats, Integers
 
 _PER_UNIT = HISTOGRAM_BINS / (2.0 * HISTOGRAM_REACH)
 _MIDDLE = HISTOGRAM_BINS // 2
 
 
-class RowBlock(Block):
+class RowBlock(SoftmaxFormulas):
     """The rows of a tile, each number computed when it is first asked for.
 
     Parameters
@@ -29,7 +30,7 @@ class RowBlock(Block):
     def __init__(self, tile: Tile) -> None:
         self._tile = tile
         # Not given this block itself: in a cycle, memory waits for the garbage collector.
-        self._softmax = Exponentials(tile)
+        self._softmax: Exponentials = Exponentials(tile)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -67,9 +68,11 @@ class RowBlock(Block):
         """Mean of each row's scores without their offset."""
         tile = self._tile
         if tile.ones is None:
-            total = tile.xp.sum(tile.held, axis=-1)
-        else:
-            total = tile.dot(tile.held, tile.ones)
+            # The sum of products with all keys is the product with their sum.
+            keys = host(tile.xp.sum(tile.key, axis=-2))
+            total = np.matmul(host(tile.query), keys[..., None])[..., 0]
+            return np.asarray(total / tile.shape[-1])
+        total = tile.dot(tile.held, tile.ones)
         return host(total) / np.maximum(self.finite_scores, 1)
 
     @cached_property
@@ -91,17 +94,17 @@ class RowBlock(Block):
     @cached_property
     def score_min(self) -> Floats:
         """Smallest score of each row."""
-        return -self._largest(-self._tile.held, -self._tile.offset)
+        tile, seen = self._tile, self._tile.held
+        if tile.ceiling is not None:
+            seen = tile.xp.maximum(seen, -tile.ceiling)
+        least = host(tile.xp.min(seen, axis=-1)) + tile.offset
+        return np.where(self.finite_scores > 0, least, np.inf)
 
     @cached_property
     def score_max(self) -> Floats:
         """Largest score of each row."""
-        return self._largest(self._tile.held, self._tile.offset)
-
-    def _largest(self, held: Array, offset: Floats) -> Floats:
         tile = self._tile
-        seen = held if tile.ceiling is None else tile.xp.minimum(held, tile.ceiling)
-        return np.where(self.finite_scores > 0, host(tile.xp.max(seen, axis=-1)) + offset, -np.inf)
+        return np.where(self.finite_scores > 0, host(tile.largest)[..., 0] + tile.offset, -np.inf)
 
     @cached_property
     def histogram(self) -> Integers:
@@ -129,57 +132,6 @@ class RowBlock(Block):
         if self._tile.tame:
             return np.full(self._tile.shape[:-1], True)
         return self._softmax.finite
-
-    @cached_property
-    def logsumexp(self) -> Floats:
-        """Normaliser of each row."""
-        return self._softmax.peak + self._log_normaliser
-
-    @cached_property
-    def _log_normaliser(self) -> Floats:
-        return np.log1p(self._softmax.others)
-
-    @cached_property
-    def entropy(self) -> Floats:
-        """Entropy of each row."""
-        return self._log_normaliser - self._softmax.weighted_gaps / (1.0 + self._softmax.others)
-
-    @cached_property
-    def max_weight(self) -> Floats:
-        """Largest weight of each row."""
-        return 1.0 / (1.0 + self._softmax.others)
-
-    @cached_property
-    def max_weight_complement(self) -> Floats:
-        """1 − the largest weight of each row."""
-        return self._softmax.others / (1.0 + self._softmax.others)
-
-    @cached_property
-    def _other_squares(self) -> Floats:
-        """Sum of squared weights of each row, all but the largest."""
-        return self._softmax.other_squares / (1.0 + self._softmax.others) ** 2
-
-    @cached_property
-    def sum_squares(self) -> Floats:
-        """Sum of squared weights of each row."""
-        return self.max_weight**2 + self._other_squares
-
-    @cached_property
-    def sum_squares_complement(self) -> Floats:
-        """1 − the sum of squared weights of each row."""
-        # 1 − p² − Σ'w² = (1 − p)(1 + p) − Σ'w², and Σ'w² is at most (1 − p)².
-        top = self.max_weight_complement * (1.0 + self.max_weight)
-        return np.maximum(top - self._other_squares, 0.0)
-
-    @cached_property
-    def jacobian_norm(self) -> Floats:
-        """Frobenius norm of each row's Jacobian."""
-        # The largest weight p by itself, so that nothing near 1 is subtracted from 1.
-        squares = self._other_squares
-        cubes = self._softmax.other_cubes / (1.0 + self._softmax.others) ** 3
-        top = (self.max_weight * self.max_weight_complement) ** 2
-        cross = 2.0 * self.max_weight**2 * squares
-        return np.sqrt(np.maximum(top + cross + squares - 2.0 * cubes + squares**2, 0.0))
 
     @cached_property
     def first_key_weight(self) -> Floats:

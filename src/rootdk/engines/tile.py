@@ -102,6 +102,12 @@ class Tile:
         return None if self.ones is None else (self.ones * 2.0 - 1.0) * self.limit
 
     @cached_property
+    def largest(self) -> Array:
+        """Largest of each row that counts, (num_heads, rows, 1); a huge negative number of none."""
+        seen = self.held if self.ceiling is None else self.xp.minimum(self.held, self.ceiling)
+        return self.xp.max(seen, axis=-1, keepdims=True)
+
+    @cached_property
     def visible_keys(self) -> Integers:
         """Visible keys of each row."""
         return self.count(self.mask)

@@ -42,6 +42,10 @@ class Quantity:
         a leading dimension num_heads.
     definition : callable
         Takes a Head and returns the number, straight from the definition.
+    row_mean : str or None
+        The statistic and its field, as ``"row_entropy.entropy"``, that hold the sum over
+        rows whose mean it is, if it is one; None otherwise. The sum of squares stands in
+        the field of that name with ``_squared``; a count is its own sum of squares.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Quantity:
     bound_when_sampled: Literal["lower", "upper"] | None
     formula: Callable[..., Any]
     definition: Callable[[Head], Any]
+    row_mean: str | None = None
 
     @property
     def doc(self) -> str:
@@ -86,12 +91,13 @@ def quantity(
     definition: Callable[[Head], Any],
     per_head: str = "number",
     bound_when_sampled: Literal["lower", "upper"] | None = None,
+    row_mean: str | None = None,
 ) -> Callable[[Callable[..., Any]], Quantity]:
     """Make a quantity of a formula; its name and its docstring become the quantity's.
 
     Parameters
     ----------
-    unit, stage, definition, per_head, bound_when_sampled
+    unit, stage, definition, per_head, bound_when_sampled, row_mean
         As for :class:`Quantity`.
     """
 
@@ -104,6 +110,7 @@ def quantity(
             bound_when_sampled=bound_when_sampled,
             formula=formula,
             definition=definition,
+            row_mean=row_mean,
         )
 
     return decorate

@@ -10,7 +10,7 @@ import numpy as np
 
 from rootdk._lib.arrays import float_info, quiet
 from rootdk._lib.errors import ArgumentError, ShapeError
-from rootdk.stats.block import Integers
+from rootdk.stats.block import Floats, Integers
 from rootdk.stats.quantity import (
     AbsentQuantityError,
     needed_statistics,
@@ -152,6 +152,32 @@ class Summary:
     def exact(self) -> bool:
         """Whether every row was measured; if not, ``notes`` say what that means."""
         return not self.notes
+
+    def standard_error(self, name: str) -> Floats | None:
+        r"""Return how far a mean over a sample of rows may be from that over all rows.
+
+        .. math:: \sqrt{(\overline{x^2} - \bar x^2) / (n - 1)}
+
+        for the n rows measured, as if they were few of many: an upper estimate when they
+        are not. NaN of fewer than two rows; 0 where every row was measured; None if the
+        quantity is no mean over rows.
+
+        Raises
+        ------
+        AbsentQuantityError
+            If the summary does not have the quantity.
+        """
+        mean, member = self[name], quantities()[name]
+        if member.row_mean is None:
+            return None
+        if self.exact:
+            return np.zeros(self.num_heads)
+        statistic, _, of_rows = member.row_mean.partition(".")
+        state: Any = self.states[statistic]
+        squares = getattr(state, f"{of_rows}_squared", getattr(state, of_rows))
+        with quiet():
+            variance = np.maximum(squares / state.rows - mean**2, 0.0)
+            return np.where(state.rows > 1, np.sqrt(variance / (state.rows - 1)), np.nan)
 
     # -- merging
 

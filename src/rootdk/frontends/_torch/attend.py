@@ -156,7 +156,7 @@ class Attending(ByHand, FusedCalls):
             pending.unresolved = pending.unresolved or str(reason)
             pending.shapes = pending.shapes or shapes_of(node)
         finally:
-            self.recorder.release(line.product.node)
+            self.recorder.release()
 
     def _resolve(
         self,

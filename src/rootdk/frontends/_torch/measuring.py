@@ -35,6 +35,7 @@ class Masks:
     bias: torch.Tensor | None = None
     usable: bool = True
     extra: bool = False
+    either_way: bool = False
 
     @classmethod
     def of(
@@ -88,6 +89,7 @@ class Masks:
                 source=step.node.source,
             )
         )
+        self.either_way = self.either_way or tensor.dtype == torch.bool
         given = arrangement.beside(tensor, step.axes)
         if hidden is not None:
             self._hide(~arrangement.beside(hidden, step.axes))
@@ -345,9 +347,15 @@ def _forbidden(
         ordered = arrangement.beside(weights, axes)
     except UnresolvedError:
         return None
-    visible = masks.mask
+    largest, nans = _weight_beyond(ordered, masks.mask)
+    if masks.either_way:
+        # Booleans added as numbers do not say which of the two was to be hidden.
+        largest = min(largest, _weight_beyond(ordered, ~masks.mask)[0])
+    return largest, nans
+
+
+def _weight_beyond(weights: torch.Tensor, visible: torch.Tensor) -> tuple[float, int]:
     some = visible.any(-1, keepdim=True)
-    nans = torch.isnan(ordered).all(-1, keepdim=True) & ~some
-    hidden = ordered.masked_fill(visible | ~some, 0.0)
-    largest = float(torch.nan_to_num(hidden).max()) if hidden.numel() else 0.0
-    return largest, int(nans.sum())
+    nans = torch.isnan(weights).all(-1, keepdim=True) & ~some
+    hidden = weights.masked_fill(visible | ~some, 0.0)
+    return float(torch.nan_to_num(hidden).max()) if hidden.numel() else 0.0, int(nans.sum())

@@ -316,10 +316,12 @@ class Recorder(TorchDispatchMode):
             old.attrs.pop("operands", None)
             old.attrs.pop("factors", None)
 
-    def release(self, product: Node) -> None:
-        """Let go of the operands of a product that was dealt with, and of all sides."""
-        product.attrs.pop("operands", None)
-        # Two softmaxes may share what was added to both of their scores: one more may need it.
+    def release(self) -> None:
+        """Let go of the side operands of the softmax before the last.
+
+        Two softmaxes may share a product, and what was added to its scores: operands are let go
+        of by their number, side operands one softmax later.
+        """
         kept = {id(side) for side in self._sides}
         for side in self._spent:
             if id(side) not in kept:

@@ -15,7 +15,9 @@ def _definition(head: Head) -> float:
     return head.row_mean(lambda row: float(np.exp(-np.sum(xlogx(row.weights)))))
 
 
-@quantity(unit="keys", stage="weights", definition=_definition)
+@quantity(
+    unit="keys", stage="weights", definition=_definition, row_mean="row_entropy.effective_keys"
+)
 def effective_keys(row_entropy: RowEntropy) -> Floats:
     r"""Return the exponential of the entropy of a row, mean over rows.
 

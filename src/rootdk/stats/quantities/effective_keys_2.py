@@ -15,7 +15,9 @@ def _definition(head: Head) -> float:
     return head.row_mean(lambda row: float(1.0 / np.sum(row.weights**2)))
 
 
-@quantity(unit="keys", stage="weights", definition=_definition)
+@quantity(
+    unit="keys", stage="weights", definition=_definition, row_mean="row_squares.effective_keys"
+)
 def effective_keys_2(row_squares: RowSquares) -> Floats:
     r"""Return the inverse of the sum of squared weights of a row, mean over rows.
 

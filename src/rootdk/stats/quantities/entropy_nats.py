@@ -15,7 +15,7 @@ def _definition(head: Head) -> float:
     return head.row_mean(lambda row: float(-np.sum(xlogx(row.weights))))
 
 
-@quantity(unit="nats", stage="weights", definition=_definition)
+@quantity(unit="nats", stage="weights", definition=_definition, row_mean="row_entropy.entropy")
 def entropy_nats(row_entropy: RowEntropy) -> Floats:
     r"""Return the entropy of the weights of a row, mean over rows.
 

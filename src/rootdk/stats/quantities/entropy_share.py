@@ -18,7 +18,7 @@ def _definition(head: Head) -> float:
     return head.row_mean(share)
 
 
-@quantity(unit="1", stage="weights", definition=_definition)
+@quantity(unit="1", stage="weights", definition=_definition, row_mean="row_entropy.share")
 def entropy_share(row_entropy: RowEntropy) -> Floats:
     r"""Return the entropy of a row over the logarithm of its visible keys, mean over rows.
 

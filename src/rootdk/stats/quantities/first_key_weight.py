@@ -13,7 +13,7 @@ def _definition(head: Head) -> float:
     return head.row_mean(lambda row: row.first_key_weight)
 
 
-@quantity(unit="1", stage="weights", definition=_definition)
+@quantity(unit="1", stage="weights", definition=_definition, row_mean="row_first_key.weight")
 def first_key_weight(row_first_key: RowFirstKey) -> Floats:
     r"""Return the weight of key 0, mean over rows.
 

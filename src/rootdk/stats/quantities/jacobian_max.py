@@ -18,7 +18,7 @@ def _definition(head: Head) -> float:
     return head.row_mean(largest_entry)
 
 
-@quantity(unit="1", stage="weights", definition=_definition)
+@quantity(unit="1", stage="weights", definition=_definition, row_mean="row_maximum.jacobian")
 def jacobian_max(row_maximum: RowMaximum) -> Floats:
     r"""Return the largest entry of the softmax Jacobian of a row, mean over rows.
 

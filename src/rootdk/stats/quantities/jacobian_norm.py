@@ -18,7 +18,7 @@ def _definition(head: Head) -> float:
     return head.row_mean(norm)
 
 
-@quantity(unit="1", stage="weights", definition=_definition)
+@quantity(unit="1", stage="weights", definition=_definition, row_mean="row_jacobian_norm.norm")
 def jacobian_norm(row_jacobian_norm: RowJacobianNorm) -> Floats:
     r"""Return the frobenius norm of the softmax Jacobian of a row, mean over rows.
 

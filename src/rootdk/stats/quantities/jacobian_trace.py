@@ -18,7 +18,7 @@ def _definition(head: Head) -> float:
     return head.row_mean(trace)
 
 
-@quantity(unit="1", stage="weights", definition=_definition)
+@quantity(unit="1", stage="weights", definition=_definition, row_mean="row_squares.trace")
 def jacobian_trace(row_squares: RowSquares) -> Floats:
     r"""Return the trace of the softmax Jacobian of a row, mean over rows.
 

@@ -21,7 +21,7 @@ def _definition(head: Head) -> float:
     return head.row_mean(logsumexp, at_least=1)
 
 
-@quantity(unit="nats", stage="biased", definition=_definition)
+@quantity(unit="nats", stage="biased", definition=_definition, row_mean="row_logsumexp.logsumexp")
 def logsumexp(row_logsumexp: RowLogsumexp) -> Floats:
     r"""Return the logarithm of the sum of exp over the visible final scores, mean over rows.
 

@@ -15,7 +15,7 @@ def _definition(head: Head) -> float:
     return head.row_mean(lambda row: float(np.max(row.weights)))
 
 
-@quantity(unit="1", stage="weights", definition=_definition)
+@quantity(unit="1", stage="weights", definition=_definition, row_mean="row_maximum.max_weight")
 def max_weight(row_maximum: RowMaximum) -> Floats:
     r"""Return the largest weight of a row, mean over rows.
 

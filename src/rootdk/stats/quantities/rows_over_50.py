@@ -15,7 +15,7 @@ def _definition(head: Head) -> float:
     return head.row_mean(lambda row: float(np.max(row.weights) > 0.50))
 
 
-@quantity(unit="1", stage="weights", definition=_definition)
+@quantity(unit="1", stage="weights", definition=_definition, row_mean="row_maximum.over_50")
 def rows_over_50(row_maximum: RowMaximum) -> Floats:
     r"""Return the share of rows whose largest weight exceeds 0.50.
 

@@ -17,8 +17,13 @@ class RowJacobianNorm(BlockStatistic):
 
     rows: Count
     norm: Total
+    norm_squared: Total
 
     @classmethod
     def of(cls, block: Block) -> Self:
         """Return the state of one block of rows."""
-        return cls(rows=count(block.plural), norm=total(block.jacobian_norm, block.plural))
+        return cls(
+            rows=count(block.plural),
+            norm=total(block.jacobian_norm, block.plural),
+            norm_squared=total(block.jacobian_norm**2, block.plural),
+        )

@@ -11,14 +11,19 @@ from rootdk.stats.statistic import BlockStatistic, Count, Total
 
 @dataclass(frozen=True, eq=False)
 class RowLogsumexp(BlockStatistic):
-    """Sum of the logsumexp over rows with at least one visible key."""
+    """Sum of the logsumexp, and of its square, over rows with at least one visible key."""
 
     name = "row_logsumexp"
 
     rows: Count
     logsumexp: Total
+    logsumexp_squared: Total
 
     @classmethod
     def of(cls, block: Block) -> Self:
         """Return the state of one block of rows."""
-        return cls(rows=count(block.settled), logsumexp=total(block.logsumexp, block.settled))
+        return cls(
+            rows=count(block.settled),
+            logsumexp=total(block.logsumexp, block.settled),
+            logsumexp_squared=total(block.logsumexp**2, block.settled),
+        )

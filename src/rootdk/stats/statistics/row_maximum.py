@@ -13,7 +13,7 @@ from rootdk.stats.statistic import BlockStatistic, Count, Total
 
 @dataclass(frozen=True, eq=False)
 class RowMaximum(BlockStatistic):
-    """Over rows with two or more visible keys: the largest weight w, and w(1 − w)."""
+    """Over rows with two or more visible keys: the largest weight w, w(1 − w), and squares."""
 
     name = "row_maximum"
 
@@ -23,6 +23,8 @@ class RowMaximum(BlockStatistic):
     over_90: Count
     over_99: Count
     jacobian: Total
+    max_weight_squared: Total
+    jacobian_squared: Total
 
     @classmethod
     def of(cls, block: Block) -> Self:
@@ -37,4 +39,6 @@ class RowMaximum(BlockStatistic):
             over_90=count(plural & (weight > 0.90)),
             over_99=count(plural & (weight > 0.99)),
             jacobian=total(weight * complement, plural),
+            max_weight_squared=total(weight**2, plural),
+            jacobian_squared=total((weight * complement) ** 2, plural),
         )

@@ -13,13 +13,15 @@ from rootdk.stats.statistic import BlockStatistic, Count, Total
 
 @dataclass(frozen=True, eq=False)
 class RowSquares(BlockStatistic):
-    """Over rows with two or more visible keys: 1/Σw², and 1 − Σw²."""
+    """Over rows with two or more visible keys: 1/Σw², 1 − Σw², and their squares."""
 
     name = "row_squares"
 
     rows: Count
     effective_keys: Total
     trace: Total
+    effective_keys_squared: Total
+    trace_squared: Total
 
     @classmethod
     def of(cls, block: Block) -> Self:
@@ -30,4 +32,6 @@ class RowSquares(BlockStatistic):
             rows=count(plural),
             effective_keys=total(1.0 / squares, plural),
             trace=total(block.sum_squares_complement, plural),
+            effective_keys_squared=total(1.0 / squares**2, plural),
+            trace_squared=total(block.sum_squares_complement**2, plural),
         )

@@ -1,0 +1,392 @@
+"""The compiled engine's work on one head: lay out its keys, then measure its rows.
+
+Rows are taken ROWS at a time over all the keys that any of them sees, so that every pass
+over a row finds its scores in the cache, and the mean is known before deviations are summed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from rootdk.engines._numba import passes
+from rootdk.engines._numba.passes import HIDDEN, SEGMENT
+from rootdk.engines._numba.vectors import PANEL, ROWS, bits_of, compiled, product
+from rootdk.stats.block import HISTOGRAM_BINS, HISTOGRAM_REACH
+
+NUMBERS = (
+    "score_mean score_m2 score_min score_max held_peak offset peak others"
+    " weighted_gaps other_squares other_cubes first"
+).split()
+"""What is written of each row, in this order."""
+
+_MEAN, _M2, _LEAST, _GREATEST, _HELD, _OFFSET, _PEAK, _OTHERS, _GAPS, _SQUARES, _CUBES, _FIRST = (
+    range(12)
+)
+
+IN_CACHE = 2**17
+"""Scores held at a time, unless ROWS rows have more."""
+
+MOST_TOGETHER = 4
+"""Times ROWS rows that are made from one reading of the keys."""
+
+DEVIATIONS, HISTOGRAM, SOFTMAX = 1, 2, 4
+"""What can be asked for beside means and extremes."""
+
+_PER_UNIT = HISTOGRAM_BINS / (2.0 * HISTOGRAM_REACH)
+_LOWEST = -(2.0**125)
+
+
+@compiled()
+def rows_together(keys: int) -> int:
+    """Return how many rows have their scores in the cache together."""
+    of_rows = ROWS * -(-keys // PANEL) * PANEL
+    return ROWS * min(max(IN_CACHE // max(of_rows, 1), 1), MOST_TOGETHER)
+
+
+def _given(kind: Any, dimensions: int) -> Any:
+    """Return the type of an array that is only read, however it lies in memory."""
+    return types.Array(kind, dimensions, "A", readonly=True)
+
+
+_FLOAT32, _FLOAT64, _INT64 = types.float32, types.float64, types.int64
+
+
+@compiled(types.void(_given(_FLOAT32, 2), _FLOAT64[::1]))
+def add_up(array: np.ndarray, total: np.ndarray) -> None:
+    """Add the rows of an array of shape (rows, head_dim) to a total."""
+    for row in range(array.shape[0]):
+        for at in range(array.shape[1]):
+            total[at] += np.float64(array[row, at])
+
+
+@compiled(
+    _FLOAT64(_given(_FLOAT32, 2), _FLOAT64[::1], types.boolean[::1]),
+    fastmath={"contract", "reassoc"},
+)
+def largest_square(array: np.ndarray, centre: np.ndarray, whole: np.ndarray) -> float:
+    """Return the largest squared norm of the rows less a centre; say whether all are finite."""
+    largest = 0.0
+    whole[0] = True
+    for row in range(array.shape[0]):
+        square, of_row = 0.0, array[row]
+        for at in range(of_row.size):
+            entry = np.float64(of_row[at]) - centre[at]
+            square += entry * entry
+        if not square < np.inf:
+            whole[0] = False
+        largest = max(largest, square)
+    return largest
+
+
+@compiled(types.void(_given(_FLOAT32, 2), _FLOAT64[::1], _INT64, _INT64, _FLOAT32[::1]))
+def lay_out(key: np.ndarray, centre: np.ndarray, start: int, stop: int, laid: np.ndarray) -> None:
+    """Write panels of keys, less their centre, as ``[panel][head_dim][PANEL]``; 0 past the end."""
+    keys, depth = key.shape
+    for panel in range(start, stop):
+        base = panel * depth * PANEL
+        for lane in range(PANEL):
+            row = panel * PANEL + lane
+            for at in range(depth):
+                entry = np.float32(np.float64(key[row, at]) - centre[at]) if row < keys else 0.0
+                laid[base + at * PANEL + lane] = entry
+
+
+@compiled(types.void(_FLOAT32[::1], _FLOAT32[::1], _FLOAT32[::1]), fastmath={"contract"})
+def scores_of(query: np.ndarray, laid: np.ndarray, scores: np.ndarray) -> None:
+    """Write the scores of one query, which is scaled already."""
+    depth = query.size
+    for start in range(0, scores.size, PANEL):
+        sums = np.zeros(PANEL, dtype=np.float32)
+        for at in range(depth):
+            base = start * depth + at * PANEL
+            keys = laid[base : base + PANEL]
+            for lane in range(PANEL):
+                sums[lane] += query[at] * keys[lane]
+        many = min(PANEL, scores.size - start)
+        scores[start : start + many] = sums[:many]
+
+
+@compiled()
+def _mixed(bits: Any) -> Any:
+    """Spread every bit over all others, as ``rootdk.engines.priority`` does."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@compiled()
+def _priority(query: np.ndarray, row: int, visible: int) -> int:
+    """Return the row's pseudo-random number, as ``rootdk.engines.priority`` does."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    total = np.uint64(0)
+    for at in range(query.shape[1]):
+        bits = bits_of(np.float64(query[row, at]) + 0.0)
+        total += _mixed(bits ^ (np.uint64(at + 1) * golden))
+    total += np.uint64(visible) * golden
+    return int(min(np.int64(_mixed(total) >> np.uint64(1)), np.int64(2**63 - 2)))
+
+
+@compiled()
+def _gathered(
+    query: np.ndarray,
+    rows: np.ndarray,
+    start: int,
+    many: int,
+    scale: float,
+    centre: np.ndarray,
+    entries: np.ndarray,
+    offsets: np.ndarray,
+) -> None:
+    """Write scaled queries as ``[group][head_dim][ROWS]``, and what centring took from each."""
+    depth = query.shape[1]
+    for place in range(-(-many // ROWS) * ROWS):
+        offset = 0.0
+        base = place // ROWS * ROWS * depth + place % ROWS
+        for at in range(depth):
+            entry = np.float64(query[rows[start + place], at]) if place < many else 0.0
+            entries[base + at * ROWS] = np.float32(entry * scale)
+            offset += entry * centre[at]
+        offsets[place] = scale * offset
+
+
+@compiled()
+def _selected(
+    scores: np.ndarray,
+    start: int,
+    many: int,
+    shown: np.ndarray,
+    bias: np.ndarray,
+    extra: np.ndarray,
+) -> tuple[int, float, bool]:
+    """Move visible scores together; return how many, the largest bias, whether all are finite.
+
+    A bias of −∞ hides. ``extra`` receives the bias of each, less the largest, so that a row
+    filled with −1e9 throughout keeps the digits of its scores.
+    """
+    highest, fit = -np.inf, True
+    for at in range(bias.shape[0]):
+        if shown.shape[0] == 0 or shown[at]:
+            fit = fit and bias[at] < np.inf
+            highest = max(highest, np.float64(bias[at]))
+    kept = 0
+    for at in range(many):
+        seen = shown.shape[0] == 0 or shown[at]
+        if bias.shape[0]:
+            seen = seen and bias[at] > -np.inf
+            extra[kept] = np.float32(max(np.float64(bias[at]) - highest, _LOWEST))
+        scores[start + kept] = scores[start + at]
+        kept += 1 if seen else 0
+    return kept, (highest if kept and bias.shape[0] else 0.0), fit
+
+
+@compiled()
+def _moments(scores: np.ndarray, start: int, stop: int, offset: float, out: np.ndarray) -> int:
+    """Write mean and extremes of a row; return where the segment with the largest begins."""
+    total, least, greatest, where = 0.0, np.inf, -np.inf, start
+    for low in range(start, stop, SEGMENT):
+        part = passes.range_of(scores[low : min(low + SEGMENT, stop)])
+        total += np.float64(part[0])
+        least = min(least, np.float64(part[1]))
+        if part[2] > greatest:
+            greatest, where = np.float64(part[2]), low
+    many = stop - start
+    out[_MEAN] = total / many + offset
+    out[_LEAST], out[_GREATEST] = least + offset, greatest + offset
+    out[_HELD], out[_PEAK] = greatest, greatest + offset
+    return where
+
+
+@compiled()
+def _shape(
+    scores: np.ndarray,
+    start: int,
+    stop: int,
+    held_mean: float,
+    error: float,
+    wanted: int,
+    out: np.ndarray,
+    codes: np.ndarray,
+    table: np.ndarray,
+) -> None:
+    """Write the squared deviations of a row, and count its standardised scores."""
+    m2, mean = 0.0, np.float32(held_mean)
+    for low in range(start, stop, SEGMENT):
+        m2 += np.float64(passes.squared_deviations(scores[low : min(low + SEGMENT, stop)], mean))
+    out[_M2] = m2
+    deviation = math.sqrt(m2 / (stop - start))
+    if not wanted & HISTOGRAM or not deviation > error:
+        return
+    per_unit = np.float32(_PER_UNIT / deviation)
+    pairs = codes.view(np.uint16)
+    for low in range(start, stop, SEGMENT):
+        high = min(low + SEGMENT, stop)
+        passes.encode(scores[low:high], mean, per_unit, codes)
+        passes.count_pairs(pairs, (high - low) // 2, table)
+        if (high - low) % 2:
+            table[-HISTOGRAM_BINS + codes[high - low - 1]] += 1
+
+
+@compiled()
+def _softmax(
+    scores: np.ndarray, start: int, stop: int, where: int, first: bool, out: np.ndarray
+) -> None:
+    """Write the sums over a row's exponentials, with one largest left out."""
+    peak = np.float32(out[_HELD])
+    if first:
+        out[_FIRST] = np.float64(passes.exponential(scores[start] - peak))
+    while where < stop - 1 and scores[where] != peak:
+        where += 1
+    scores[where] = HIDDEN
+    for low in range(start, stop, SEGMENT):
+        part = passes.exponential_sums(scores[low : min(low + SEGMENT, stop)], peak)
+        out[_OTHERS] += np.float64(part[0])
+        out[_GAPS] += np.float64(part[1])
+        out[_SQUARES] += np.float64(part[2])
+        out[_CUBES] += np.float64(part[3])
+
+
+@compiled()
+def _peak(scores: np.ndarray, start: int, stop: int, offset: float, out: np.ndarray) -> int:
+    """Write the largest final score; return where its segment begins."""
+    greatest, where = -np.inf, start
+    for low in range(start, stop, SEGMENT):
+        part = passes.range_of(scores[low : min(low + SEGMENT, stop)])
+        if part[2] > greatest:
+            greatest, where = np.float64(part[2]), low
+    out[_HELD], out[_PEAK] = greatest, greatest + offset
+    return where
+
+
+@compiled()
+def _untangled(table: np.ndarray, bins: np.ndarray) -> None:
+    """Add a table of pairs of codes to the bins."""
+    for high in range(HISTOGRAM_BINS):
+        for low in range(256):
+            if low < HISTOGRAM_BINS:
+                bins[low] += table[high * 256 + low]
+                bins[high] += table[high * 256 + low]
+            elif low >= 256 - HISTOGRAM_BINS and high == HISTOGRAM_BINS - 1:
+                # The end of the table, where no pair falls, counts codes left over.
+                bins[low - 256 + HISTOGRAM_BINS] += table[high * 256 + low]
+
+
+def _signature(bias: Any) -> Any:
+    reach = _given(_INT64, 1)
+    return types.boolean(
+        *(_given(_FLOAT32, 2), reach, _INT64, _INT64, _FLOAT64, _FLOAT64[::1], _FLOAT32[::1]),
+        *(_INT64, reach, reach, _given(types.boolean, 2), _given(bias, 2), _INT64, types.boolean),
+        *(_FLOAT64, _FLOAT64),
+        *(_INT64, _FLOAT64[:, ::1], _INT64[:, ::1], _INT64[::1]),
+    )
+
+
+@compiled([_signature(_FLOAT32), _signature(_FLOAT64)])
+def measure_rows(
+    query: np.ndarray,
+    rows: np.ndarray,
+    start: int,
+    stop: int,
+    scale: float,
+    centre: np.ndarray,
+    laid: np.ndarray,
+    keys: int,
+    first: np.ndarray,
+    past: np.ndarray,
+    mask: np.ndarray,
+    bias: np.ndarray,
+    bias_from: int,
+    starts_at_first_key: bool,
+    softcap: float,
+    error: float,
+    wanted: int,
+    out: np.ndarray,
+    counts: np.ndarray,
+    bins: np.ndarray,
+) -> bool:
+    """Measure some of the rows of one head; return whether every bias was finite or −∞.
+
+    Parameters
+    ----------
+    query : array, shape (queries, head_dim)
+        As given.
+    rows, start, stop
+        The rows to measure, and which of them now.
+    scale, centre, laid, keys
+        The multiplier, the mean of the keys, the keys as :func:`lay_out` writes them, how many.
+    first, past : array, shape (rows,)
+        The keys within reach of each row.
+    mask, bias : array, shape (queries, keys) or (0, 0)
+        Empty if there is none.
+    bias_from
+        The row that the bias begins at.
+    starts_at_first_key
+        Whether the first of the keys is key 0 of the call.
+    softcap : float
+        0 if there is none.
+    error : float
+        A row whose standard deviation is at most this is flat.
+    wanted : int
+        A sum of DEVIATIONS, HISTOGRAM and SOFTMAX.
+    out, counts, bins : array, shapes (rows, 12), (rows, 2) and (HISTOGRAM_BINS,)
+        Receive NUMBERS; visible keys and priority; and add to the histogram.
+    """
+    depth, width = query.shape[1], -(-keys // PANEL) * PANEL
+    # Keys are read once for several times ROWS, as long as the scores stay in the cache.
+    step = rows_together(keys)
+    table = np.zeros(256 * HISTOGRAM_BINS, dtype=np.int32)
+    codes = np.zeros(SEGMENT, dtype=np.uint8)
+    entries, offsets = np.empty(depth * step, dtype=np.float32), np.empty(step)
+    scores = np.empty(step * width, dtype=np.float32)
+    extra = np.empty(keys if bias.size else 0, dtype=np.float32)
+    fit = True
+    for group in range(start, stop, step):
+        many = min(step, stop - group)
+        _gathered(query, rows, group, many, scale, centre, entries, offsets)
+        low, high = np.min(first[group : group + many]), np.max(past[group : group + many])
+        base = low // PANEL * PANEL
+        for panel in range(base // PANEL, -(-high // PANEL)):
+            for place in range(0, many, ROWS):
+                product(
+                    *(entries, place * depth, laid, panel * depth * PANEL),
+                    *(scores, place * width + panel * PANEL - base, depth, width),
+                )
+        for place in range(many):
+            at = group + place
+            row, offset = rows[at], offsets[place]
+            begin = place * width + first[at] - base
+            seen, lift = max(past[at] - first[at], 0), 0.0
+            starts = starts_at_first_key and first[at] == 0 and seen > 0
+            if mask.size or bias.size:
+                reach = slice(first[at], first[at] + seen)
+                shown = mask[row, reach] if mask.size else mask[0:0, 0]
+                added = bias[row - bias_from, reach] if bias.size else bias[0:0, 0]
+                starts = starts and (not mask.size or shown[0])
+                starts = starts and (not bias.size or added[0] > -np.inf)
+                seen, lift, sound = _selected(scores, begin, seen, shown, added, extra)
+                fit = fit and sound
+            counts[at, 0] = seen
+            counts[at, 1] = _priority(query, row, seen)
+            if seen == 0:
+                out[at, _LEAST], out[at, _GREATEST] = np.inf, -np.inf
+                continue
+            end = begin + seen
+            where = _moments(scores, begin, end, offset, out[at])
+            out[at, _OFFSET] = offset
+            if wanted & (DEVIATIONS | HISTOGRAM):
+                mean = out[at, _MEAN] - offset
+                _shape(scores, begin, end, mean, error, wanted, out[at], codes, table)
+            if not wanted & SOFTMAX:
+                continue
+            if softcap > 0.0 or bias.size:
+                # The cap is of the whole score, and takes the offset in.
+                passes.finalise(scores[begin:end], np.float32(softcap), np.float32(offset), extra)
+                where = _peak(
+                    scores, begin, end, (0.0 if softcap > 0.0 else offset) + lift, out[at]
+                )
+            _softmax(scores, begin, end, where, starts, out[at])
+    _untangled(table, bins)
+    return fit

@@ -1,0 +1,205 @@
+r"""The fused engine: entropy and concentration from torch's own attention kernels.
+
+With scores s, their logsumexp L and V = K, the kernel's output A = Σ w·k gives
+H = L − scale·q·A, and the logsumexp of the doubled scores gives Σw² = exp(L₂ − 2L). So two
+calls of a stock kernel, and no kernel of ours, measure every row. Keys are centred first,
+which changes no weight, and keeps what is subtracted small.
+
+The kernels that return L are no public part of torch. Each is tried on a small call with a
+known answer before it is believed, on each device and dtype.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from rootdk._lib.arrays import float_info, is_torch, to_numpy
+from rootdk.engines.call import Call, reduced_precision
+from rootdk.engines.entries import SOURCES
+from rootdk.engines.fill import Filled, fill
+from rootdk.engines.softmax_rows import SoftmaxRows
+from rootdk.stats.block import Floats
+
+MEASURED = ("counts", "row_entropy", "row_logsumexp", "row_squares")
+"""The statistics of scores that the kernels give."""
+
+ABSOLUTE, RELATIVE = 0.01, 0.01
+"""An entropy may be off by so many nats, and by such a part of itself."""
+
+_KERNELS = {
+    "cpu": ("_scaled_dot_product_flash_attention_for_cpu",),
+    "cuda": ("_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"),
+}
+"""Kernels that return L, by type of device, the quickest first."""
+
+
+def refusal(call: Call, names: set[str]) -> str | None:
+    """Return why the engine cannot measure this; None if it can."""
+    others = sorted(names - set(MEASURED) - set(SOURCES))
+    if others:
+        return f"{', '.join(others)} cannot be had from a fused kernel"
+    if not is_torch(call.query):
+        return f"{call.library} has no fused kernel"
+    if call.softcap is not None or call.mask is not None or call.bias is not None:
+        return "softcap, mask and bias are no part of what the kernels' results follow from"
+    if call.window != (None, None):
+        return "the kernels know no window"
+    if len(call.rows) < call.queries:
+        return "the kernels take all rows"
+    if call.causal is not None and call.queries != call.keys:
+        return "the kernels' causal order is that of square scores"
+    if not all((call.batch, call.num_heads, call.queries, call.keys, call.head_dim)):
+        return "there is nothing to compute"
+    return _why_not_accurate(call)
+
+
+def _why_not_accurate(call: Call) -> str | None:
+    reduced = reduced_precision(call)
+    if reduced is not None:
+        return reduced
+    dtypes = _dtypes(call)
+    if _kernel(call.query.device.type, dtypes[-1]) is None:
+        return f"no kernel for {call.query.device.type} and {dtypes[-1]} returns what is expected"
+    key, _ = _centred(call)
+    size = abs(call.scale) * _largest_norm(call.query) * _largest_norm(key)
+    if not float_info(dtypes[-1]).eps * size <= ABSOLUTE:  # not so for NaN
+        return f"scores of up to {size:.3g} are too large for {dtypes[-1]}"
+    return None
+
+
+def _dtypes(call: Call) -> tuple[str, ...]:
+    """Return the dtypes to compute in, in the order to try them."""
+    given = float_info(call.query)
+    if given.bits > 16:
+        return (given.name,)
+    # On a CPU half types gain nothing.
+    return (given.name, "float32") if call.query.device.type == "cuda" else ("float32",)
+
+
+def run(call: Call, names: set[str]) -> Filled:
+    """Measure the named statistics of a call."""
+    dtypes = _dtypes(call)
+    for dtype in dtypes:
+        found = _measure(call, names, dtype, must=dtype == dtypes[-1])
+        if found is not None:
+            break
+    assert found is not None
+    block, kernel = found
+    engine = f"fused (torch, {dtype}, {kernel.removeprefix('_scaled_dot_product_')})"
+    return fill([block], names, engine, call.num_heads)
+
+
+def _measure(
+    call: Call, names: set[str], dtype: str, *, must: bool
+) -> tuple[SoftmaxRows, str] | None:
+    """Return the rows of a call, and the kernel; None if they are not accurate enough."""
+    import torch
+
+    kernel = _kernel(call.query.device.type, dtype)
+    if kernel is None:
+        return None
+    key, centre = _centred(call)
+    query = call.query.to(getattr(torch, dtype))
+    key = key.to(query.dtype).repeat_interleave(call.queries_per_kv_head, dim=1)
+    causal = call.causal is not None
+    mean, logsumexp = _attend(kernel, query, key, causal=causal, scale=call.scale)
+    whole = query.to(torch.float64 if dtype == "float64" else torch.float32)
+    expected = call.scale * torch.linalg.vecdot(whole, mean.to(whole.dtype))
+    entropy = _rows(logsumexp - expected)
+    if not must:
+        norms = torch.linalg.vector_norm(whole, dim=-1) * torch.linalg.vector_norm(mean, dim=-1)
+        error = float_info(dtype).eps * abs(call.scale) * _rows(norms)
+        if np.any(error > ABSOLUTE + RELATIVE * entropy):
+            return None
+    squares = None
+    if "row_squares" in names:
+        _, doubled = _attend(kernel, query, key, causal=causal, scale=2.0 * call.scale)
+        squares = np.minimum(_rows(doubled - 2.0 * logsumexp), 0.0)
+    column = _per_head(call, centre).unsqueeze(-1)
+    offset = _rows(torch.matmul(call.query.to(torch.float64), column).squeeze(-1))
+    first, past = call.reach(call.rows)
+    visible = np.tile(past - first, call.batch)
+    return (
+        SoftmaxRows(
+            visible_keys=np.broadcast_to(visible, entropy.shape),
+            entropy=np.clip(entropy, 0.0, np.log(np.maximum(visible, 1))),
+            logsumexp=_rows(logsumexp) + call.scale * offset.reshape(entropy.shape),
+            log_sum_squares=squares,
+        ),
+        kernel,
+    )
+
+
+def _per_head(call: Call, of_kv_heads: Any) -> Any:
+    return of_kv_heads.repeat_interleave(call.queries_per_kv_head, dim=1)
+
+
+def _centred(call: Call) -> tuple[Any, Any]:
+    """Return the keys less their mean, and the mean, (batch, num_kv_heads, head_dim)."""
+    import torch
+
+    centre = call.key.mean(dim=2, dtype=torch.float64)
+    wide = torch.float64 if float_info(call.key).bits > 32 else torch.float32
+    return (call.key - centre[:, :, None]).to(wide), centre
+
+
+def _largest_norm(array: Any) -> float:
+    import torch
+
+    wide = torch.float64 if float_info(array).bits > 32 else torch.float32
+    return float(torch.linalg.vector_norm(array, dim=-1, dtype=wide).amax())
+
+
+def _rows(of_batch: Any) -> Floats:
+    """Return (batch, num_heads, queries) numbers as float64 (num_heads, batch · queries)."""
+    values = to_numpy(of_batch).astype(np.float64)
+    return np.moveaxis(values, 0, 1).reshape(values.shape[1], -1)
+
+
+def _attend(kernel: str, query: Any, key: Any, *, causal: bool, scale: float) -> tuple[Any, Any]:
+    """Return output, with the keys for values, and logsumexp of a kernel."""
+    import torch
+
+    operator = getattr(torch.ops.aten, kernel)
+    if kernel.endswith("efficient_attention"):
+        output, logsumexp, *_ = operator(
+            query, key, key, None, True, 0.0, is_causal=causal, scale=scale
+        )
+    else:
+        output, logsumexp, *_ = operator(query, key, key, 0.0, causal, scale=scale)
+    # Some kernels pad the rows.
+    return output, logsumexp[..., : query.shape[2]]
+
+
+@cache
+def _kernel(device: str, dtype: str) -> str | None:
+    """Return the first kernel that does to a small call what it should."""
+    return next((name for name in _KERNELS.get(device, ()) if _holds(name, device, dtype)), None)
+
+
+def _holds(kernel: str, device: str, dtype: str) -> bool:
+    import torch
+
+    values = torch.linspace(-1.0, 1.0, 2 * 9 * 8, dtype=torch.float64, device="cpu")
+    query = torch.sin(37.0 * values).reshape(1, 2, 9, 8).to(device, getattr(torch, dtype))
+    key = torch.cos(53.0 * values).reshape(1, 2, 9, 8).to(query)
+    for causal in (False, True):
+        try:
+            output, logsumexp = _attend(kernel, query, key, causal=causal, scale=0.7)
+        except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
+            return False
+        scores = 0.7 * query.double() @ key.double().transpose(-1, -2)
+        if causal:
+            hidden = torch.ones(9, 9, dtype=torch.bool, device=device).triu(1)
+            scores = scores.masked_fill(hidden, -torch.inf)
+        exact = torch.logsumexp(scores, -1), torch.softmax(scores, -1) @ key.double()
+        within = 16.0 * float_info(dtype).eps
+        if logsumexp.shape != exact[0].shape or output.shape != exact[1].shape:
+            return False
+        near = (logsumexp.double() - exact[0]).abs().max(), (output.double() - exact[1]).abs().max()
+        if not all(float(apart) <= within for apart in near):
+            return False
+    return True

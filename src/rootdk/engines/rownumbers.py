@@ -1,0 +1,127 @@
+"""A block that has no scores any more, only the numbers of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rootdk.engines.softmax_formulas import SoftmaxFormulas
+from rootdk.stats.block import Booleans, Floats, Integers
+
+
+class _Columns:
+    """Sums over exponentials, by name."""
+
+    def __init__(self, columns: Mapping[str, Floats]) -> None:
+        self._columns = columns
+
+    def __getattr__(self, name: str) -> Floats:
+        return self._columns[name]
+
+
+class RowNumbers(SoftmaxFormulas):
+    """Rows whose scores are finite and gone.
+
+    Parameters
+    ----------
+    columns : mapping of str to array, shape (num_heads, rows)
+        Numbers of rows by name; scores with their offset.
+    visible_keys, priorities : array, shape (num_heads, rows)
+        As of every block.
+    histogram : array, shape (num_heads, HISTOGRAM_BINS)
+        As of every block.
+    gaps : callable
+        Takes head and row, and returns the final scores of the visible keys less the
+        largest, computed anew.
+    """
+
+    def __init__(
+        self,
+        *,
+        columns: Mapping[str, Floats],
+        visible_keys: Integers,
+        priorities: Integers,
+        histogram: Integers,
+        gaps: Callable[[int, int], Floats],
+    ) -> None:
+        self._columns = columns
+        self._softmax = _Columns(columns)
+        self._visible_keys = visible_keys
+        self._priorities = priorities
+        self._histogram = histogram
+        self._gaps = gaps
+
+    def _gone(self) -> NoReturn:
+        raise TypeError("the scores of this block are gone; only numbers of its rows are left")
+
+    @property
+    def scores(self) -> Any:
+        """Not there."""
+        self._gone()
+
+    @property
+    def visible(self) -> Any:
+        """Not there."""
+        self._gone()
+
+    @property
+    def weights(self) -> Any:
+        """Not there."""
+        self._gone()
+
+    @property
+    def visible_keys(self) -> Integers:
+        """Visible keys of each row."""
+        return self._visible_keys
+
+    @property
+    def finite(self) -> Booleans:
+        """All rows."""
+        return np.ones(self._visible_keys.shape, dtype=np.bool_)
+
+    @property
+    def finite_scores(self) -> Integers:
+        """Visible scores of each row: all are finite."""
+        return self._visible_keys
+
+    @property
+    def score_mean(self) -> Floats:
+        """Mean score of each row."""
+        return self._columns["score_mean"]
+
+    @property
+    def score_m2(self) -> Floats:
+        """Squared deviations of each row."""
+        return self._columns["score_m2"]
+
+    @property
+    def score_min(self) -> Floats:
+        """Smallest score of each row."""
+        return self._columns["score_min"]
+
+    @property
+    def score_max(self) -> Floats:
+        """Largest score of each row."""
+        return self._columns["score_max"]
+
+    @property
+    def histogram(self) -> Integers:
+        """Standardised scores by bin."""
+        return self._histogram
+
+    @property
+    def first_key_weight(self) -> Floats:
+        """Weight of key 0."""
+        return self._columns["first"] / (1.0 + self._softmax.others)
+
+    @property
+    def priorities(self) -> Integers:
+        """Pseudo-random numbers of the rows."""
+        return self._priorities
+
+    def sorted_weights(self, head: int, row: int) -> Floats:
+        """Return the weights of one row's visible keys, largest first."""
+        descending = np.sort(np.exp(self._gaps(head, row)))[::-1]
+        return np.asarray(descending * self.max_weight[head, row])

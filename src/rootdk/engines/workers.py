@@ -1,0 +1,70 @@
+"""Threads for compiled code, and what it can reach."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from rootdk._lib.arrays import Array, float_info, is_torch, to_numpy
+from rootdk._lib.extras import is_loaded
+
+
+@cache
+def is_installed() -> bool:
+    """Tell whether Numba is there."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def in_reach(array: Array) -> bool:
+    """Tell whether compiled code can read an array: one in main memory, with Numba installed."""
+    return is_installed() and (not is_torch(array) or array.device.type == "cpu")
+
+
+def float32_at_least(array: Array) -> Any:
+    """Return an array as NumPy, half types as float32; the same memory otherwise."""
+    values = to_numpy(array)
+    if float_info(values).bits == 16:
+        values = values.astype(np.float32)
+    # A copy only where an element does not begin where its size asks for, or its bytes are turned.
+    return np.require(values, dtype=values.dtype.newbyteorder("="), requirements="A")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workers:
+    """How many threads there are, and the map that runs on them, in order."""
+
+    threads: int
+    map: Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+@contextmanager
+def hired() -> Iterator[Workers]:
+    """Yield as many threads as torch, or the environment, has been told to use.
+
+    They end with the context. They are Python's own, because what they run holds no lock:
+    a pool of Numba's would stand beside torch's, and both would wait in loops that burn.
+    """
+    threads = _threads()
+    if threads == 1:
+        yield Workers(threads=1, map=map)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="rootdk") as pool:
+        yield Workers(threads=threads, map=pool.map)
+
+
+def _threads() -> int:
+    if is_loaded("torch"):
+        import torch
+
+        return int(torch.get_num_threads())
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return int(limit) if limit.isdecimal() and int(limit) else (cores or 1)

@@ -1,0 +1,214 @@
+"""Whatever the call, every engine is within the bounds of the reference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from engines.bounds import EPS_64, Bounds, call_of
+from engines.cases import Case
+from engines.test_agreement import (
+    EPS_32,
+    NUMBERS,
+    assert_histograms_agree,
+    assert_samples_agree,
+    assert_within,
+    difference,
+    oracle_of,
+)
+from hypothesis import HealthCheck, given, settings
+
+from rootdk import Summary, measure
+from rootdk.engines import blocked, compiled, entries, fused, linear
+
+torch = pytest.importorskip("torch")
+
+EXAMPLES = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, plain: bool = False) -> Case:
+    """A call of any shape, mask and size of scores; ``plain`` has no mask, bias or softcap."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    batch, kv_heads, group = (draw(st.integers(1, 2)) for _ in range(3))
+    queries, keys = draw(st.integers(1, 70)), draw(st.integers(1, 130))
+    head_dim = draw(st.sampled_from([1, 3, 8, 33]))
+    shift = draw(st.sampled_from([0.0, 0.0, 5.0, 300.0]))
+    query = rng.normal(size=(batch, kv_heads * group, queries, head_dim)) + shift
+    key = rng.normal(size=(batch, kv_heads, keys, head_dim)) + shift
+    largest = draw(st.sampled_from([None, 1e-3, 10.0, 200.0, 1e4]))
+    arguments: dict[str, Any] = {}
+    if largest is not None:
+        norms = [np.sqrt(np.max(np.sum(array**2, axis=-1))) for array in (query, key)]
+        arguments["scale"] = float(largest / (norms[0] * norms[1]))
+    arguments["causal"] = draw(st.sampled_from([None, "top_left", "bottom_right"]))
+    if draw(st.booleans()):
+        ends = st.none() | st.integers(0, 40)
+        arguments["window"] = (draw(ends), draw(ends))
+    if not plain:
+        shape = [
+            draw(st.sampled_from([1, size])) for size in (batch, kv_heads * group, queries, keys)
+        ]
+        if draw(st.booleans()):
+            arguments["mask"] = rng.random(shape) < draw(st.sampled_from([0.0, 0.1, 0.7, 1.0]))
+        if draw(st.booleans()):
+            bias = rng.normal(size=shape) * draw(st.sampled_from([1.0, 30.0]))
+            bias[rng.random(shape) < 0.2] = -np.inf
+            arguments["bias"] = bias
+        arguments["softcap"] = draw(st.sampled_from([None, None, 2.0, 50.0]))
+    return Case(query=query, key=key, arguments=arguments)
+
+
+@pytest.fixture
+def small_calls_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocked, "SMALL", 0)
+    monkeypatch.setattr(compiled, "WORTH", 0)
+    monkeypatch.setattr(linear, "WORTH", 0)
+    monkeypatch.setattr(entries, "_WORTH", 0)
+
+
+def eps_of(summary: Summary) -> float:
+    return EPS_32 if "float32" in summary.engine else EPS_64
+
+
+def assert_all_agree(summary: Summary, case: Case, dtype: str) -> None:
+    exact = case.rounded(dtype)
+    bounds = Bounds(case=exact, eps=eps_of(summary), oracle=oracle_of(exact, dtype))
+    assert_within(summary, bounds, [name for name in NUMBERS if name in summary])
+    assert_histograms_agree(summary, bounds)
+    assert_samples_agree(summary, bounds)
+
+
+@EXAMPLES
+@given(case=cases(), dtype=st.sampled_from(["float32", "bfloat16", "float16", "float64"]))
+def test_compiled_agrees(case: Case, dtype: str, small_calls_count: None) -> None:
+    pytest.importorskip("numba")
+    given_arrays, arguments = case.given("torch", dtype)
+    summary = measure(*given_arrays, **arguments, engine="blocked")
+    assert_all_agree(summary, case, dtype)
+
+
+@EXAMPLES
+@given(
+    case=cases(),
+    dtype=st.sampled_from(["float32", "bfloat16"]),
+    library=st.sampled_from(["numpy", "torch"]),
+)
+def test_uncompiled_agrees(
+    case: Case, dtype: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocked, "SMALL", 0)
+    monkeypatch.setattr(compiled, "fits", lambda call: False)
+    given_arrays, arguments = case.given(library, dtype)
+    summary = measure(*given_arrays, **arguments, engine="blocked")
+    assert "numba" not in summary.engine
+    assert_all_agree(summary, case, dtype)
+
+
+@EXAMPLES
+@given(case=cases(plain=True), dtype=st.sampled_from(["float32", "float64", "bfloat16"]))
+def test_linear_agrees(case: Case, dtype: str, small_calls_count: None) -> None:
+    given_arrays, arguments = case.given("torch", dtype)
+    names = ["spread", "row_spread", "score_mean", "rows", "visible_scores", "empty_rows"]
+    summary = measure(*given_arrays, **arguments, quantities=names, engine="linear")
+    exact = case.rounded(dtype)
+    assert_within(summary, Bounds(case=exact, eps=EPS_64, oracle=oracle_of(exact, dtype)), names)
+
+
+@EXAMPLES
+@given(case=cases(plain=True), dtype=st.sampled_from(["float32", "float64", "bfloat16"]))
+def test_fused_agrees_or_refuses(case: Case, dtype: str) -> None:
+    given_arrays, arguments = case.given("torch", dtype)
+    prepared = replace(call_of(case), query=given_arrays[0], key=given_arrays[1])
+    names = {"counts", "row_entropy", "row_squares", "row_logsumexp"}
+    if fused.refusal(prepared, names) is not None:
+        return
+    wanted = ["entropy_nats", "effective_keys_2", "jacobian_trace", "logsumexp"]
+    summary = measure(*given_arrays, **arguments, quantities=wanted, engine="fused")
+    exact = case.rounded(dtype)
+    bounds = Bounds(case=exact, eps=eps_of(summary), oracle=oracle_of(exact, dtype))
+    # L and scale·q·A are each off by their own rounding, and so is every number of the row.
+    size = np.max(np.abs(bounds.delta_scaled), initial=0.0) + bounds.rho
+    for name in ("entropy_nats", "logsumexp", "jacobian_trace"):
+        assert np.all(difference(summary[name], bounds.oracle[name]) <= 4 * size), name
+    relative = summary["effective_keys_2"] / bounds.oracle["effective_keys_2"]
+    assert np.all(np.isnan(relative) | (np.abs(relative - 1) <= 8 * size))
+
+
+def test_fused_falls_back_where_scores_are_large(rng: np.random.Generator) -> None:
+    query = torch.from_numpy(300 * rng.normal(size=(1, 2, 20, 16))).float()
+    with pytest.raises(ValueError, match="too large for float32"):
+        measure(query, query, quantities=["entropy_nats"], engine="fused")
+    assert measure(query, query, quantities=["entropy_nats"]).engine.startswith("blocked")
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"softcap": 3.0}, "softcap, mask and bias"),
+        ({"bias": torch.zeros(20, 20)}, "softcap, mask and bias"),
+        ({"window": (3, 3)}, "no window"),
+        ({"rows": 4}, "all rows"),
+        ({"quantities": ["max_weight"]}, "row_maximum cannot be had"),
+    ],
+)
+def test_fused_says_why_it_cannot(changed: dict[str, Any], why: str) -> None:
+    query = torch.ones(1, 2, 20, 16)
+    arguments = {"quantities": ["entropy_nats"], **changed}
+    with pytest.raises(ValueError, match=why):
+        measure(query, query, engine="fused", **arguments)
+
+
+def test_a_kernel_that_returns_something_else_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attend = fused._attend
+    monkeypatch.setattr(
+        fused, "_attend", lambda *a, **k: tuple(2 * part for part in attend(*a, **k))
+    )
+    assert not fused._holds("_scaled_dot_product_flash_attention_for_cpu", "cpu", "float32")
+    monkeypatch.undo()
+    assert fused._holds("_scaled_dot_product_flash_attention_for_cpu", "cpu", "float32")
+    assert not fused._holds("_no_such_kernel", "cpu", "float32")
+
+
+def test_a_call_of_real_size_is_compiled(rng: np.random.Generator) -> None:
+    pytest.importorskip("numba")
+    query = rng.normal(size=(1, 2, 1100, 24)).astype(np.float32)
+    key = rng.normal(size=(1, 1, 1300, 24)).astype(np.float32)
+    query.flags.writeable = False
+    summary = measure(query, key, causal="bottom_right")
+    assert summary.engine == "blocked (numba, float32, 32×1300)"
+    oracle = measure(query, key, causal="bottom_right", engine="reference")
+    for name in ("spread", "entropy_nats", "max_weight", "jacobian_norm", "effective_keys_2"):
+        np.testing.assert_allclose(summary[name], oracle[name], rtol=2e-6, err_msg=name)
+    assert summary["sample_rows"][0][0].size
+
+
+def test_what_compiled_code_cannot_hold_is_left_to_others(
+    small_calls_count: None, rng: np.random.Generator
+) -> None:
+    query = rng.normal(size=(2, 30, 8)).astype(np.float32)
+    assert "numba" in measure(query, query, engine="blocked").engine
+    large = measure(1e3 * query, 1e3 * query, engine="blocked")
+    assert large.engine == "blocked (numpy, float64, 30×30)"
+    query[0, 0, 0] = np.nan
+    assert "numba" not in measure(query, query, engine="blocked").engine
+
+
+def test_the_exponential_and_the_hyperbolic_tangent() -> None:
+    pytest.importorskip("numba")
+    from rootdk.engines._numba import passes
+
+    numbers = np.linspace(-87, 0, 20001).astype(np.float32)
+    ours = np.asarray([passes.exponential(number) for number in numbers], dtype=np.float64)
+    exact = np.exp(numbers.astype(np.float64))
+    assert np.max(np.abs(ours / exact - 1)) < 2e-7
+    assert passes.exponential(np.float32(-1e30)) == 0.0
+    assert passes.exponential(np.float32(0.0)) == 1.0
+    numbers = np.linspace(-12, 12, 20002).astype(np.float32)
+    ours = np.asarray([passes.hyperbolic_tangent(number) for number in numbers], dtype=np.float64)
+    assert np.max(np.abs(ours / np.tanh(numbers.astype(np.float64)) - 1)) < 4e-7
