@@ -78,7 +78,8 @@ def trace(
     rows : int
         How many query rows of each site are recomputed to verify it.
     seed : int or None
-        Seeds the choice of those rows.
+        Seeds the pass and the choice of those rows; the caller's random state is put back.
+        None runs the model under the state as it is.
     statistics : bool
         Whether the scores of each site are measured.
     progress : callable or None

@@ -35,7 +35,7 @@ class Masks:
     bias: torch.Tensor | None = None
     usable: bool = True
     extra: bool = False
-    either_way: bool = False
+    suspect: torch.Tensor | None = None
 
     @classmethod
     def of(
@@ -89,8 +89,12 @@ class Masks:
                 source=step.node.source,
             )
         )
-        self.either_way = self.either_way or tensor.dtype == torch.bool
         given = arrangement.beside(tensor, step.axes)
+        if tensor.dtype == torch.bool:
+            # Booleans added as numbers hide nothing, whichever of the two was to be hidden.
+            self.suspect = given
+            self._bias(given.float() * (step.sign * after))
+            return
         if hidden is not None:
             self._hide(~arrangement.beside(hidden, step.axes))
         if kind == "mask" and hidden is not None:
@@ -339,7 +343,8 @@ def _forbidden(
 ) -> tuple[float | None, int] | None:
     """The largest weight on a hidden key in a row that has a visible one; NaN empty rows."""
     arrangement, axes = pending.arrangement, pending.axes
-    if masks.mask is None or arrangement is None or axes is None or masks.extra:
+    hiding = masks.mask if masks.suspect is None else masks.suspect
+    if hiding is None or arrangement is None or axes is None or masks.extra:
         return None
     if dim != len(axes.dims) - 1 or pending.axis_label != "K" or pending.axis != "keys":
         return None
@@ -347,10 +352,9 @@ def _forbidden(
         ordered = arrangement.beside(weights, axes)
     except UnresolvedError:
         return None
-    largest, nans = _weight_beyond(ordered, masks.mask)
-    if masks.either_way:
-        # Booleans added as numbers do not say which of the two was to be hidden.
-        largest = min(largest, _weight_beyond(ordered, ~masks.mask)[0])
+    largest, nans = _weight_beyond(ordered, hiding)
+    if masks.suspect is not None:
+        largest = min(largest, _weight_beyond(ordered, ~hiding)[0])
     return largest, nans
 
 

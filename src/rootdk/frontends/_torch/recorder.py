@@ -31,8 +31,8 @@ from rootdk.frontends._torch.listener import Listener
 from rootdk.frontends._torch.lowering import Lowered, lower
 from rootdk.frontends._torch.tags import (
     behind_layout,
+    inherited_weights,
     kind_of,
-    maps_weights,
     may_be_product,
     may_be_scores,
     meets_values,
@@ -263,9 +263,7 @@ class Recorder(TorchDispatchMode):
         if node.kind <= Kind.PARAMETER and tensor.numel() == 1 and node.op != "random":
             node.value = number_in(tensor)
         node.on_scores = scores_flag(node) if tensor.is_floating_point() else 0
-        made_anew = {"matmul", "linear", "conv", "sum", "constant", "random"}
-        if node.op not in made_anew or maps_weights(node):
-            node.weights_of = tuple({i for source in inputs for i in source.weights_of})
+        node.weights_of = inherited_weights(node)
         if node.op == "softmax":
             # Whatever it is over: what it weighs up is no query-key product.
             node.weights_of = (*node.weights_of, node.index)

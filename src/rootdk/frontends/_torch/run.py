@@ -55,7 +55,7 @@ def run(
     _register(recorder, model, inputs)
     recorder.listener = attending
     with ExitStack() as stack:
-        stack.enter_context(untouched.restored())
+        stack.enter_context(untouched.restored(seed))
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there")
         stack.enter_context(torch.no_grad())

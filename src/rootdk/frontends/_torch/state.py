@@ -32,12 +32,14 @@ class Untouched:
             self._copies[key] = (owned, owned.detach().clone())
 
     @contextmanager
-    def restored(self) -> Iterator[None]:
-        """Run a block, then put everything back, also when it raises."""
+    def restored(self, seed: int | None) -> Iterator[None]:
+        """Run a block under a seed, then put everything back, also when it raises."""
         numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
         with ExitStack() as stack:
             devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
             stack.enter_context(torch.random.fork_rng(devices=devices))
+            if seed is not None:
+                torch.manual_seed(seed)
             try:
                 yield
             finally:

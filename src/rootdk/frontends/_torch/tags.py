@@ -6,8 +6,8 @@ from rootdk.frontends._graph.node import LAYOUT, MAPPED, SCORES, Kind, Node
 
 __all__ = [
     "behind_layout",
+    "inherited_weights",
     "kind_of",
-    "maps_weights",
     "may_be_product",
     "may_be_scores",
     "meets_values",
@@ -106,7 +106,7 @@ def may_be_product(node: Node) -> bool:
     return len(node.shape) >= 3 and one.shape != node.shape != two.shape
 
 
-def maps_weights(node: Node) -> bool:
+def _maps_weights(node: Node) -> bool:
     """A learned map over weights keeps them weights (talking heads after the softmax)."""
     return (
         node.op in {"matmul", "linear", "conv"}
@@ -127,3 +127,22 @@ def meets_values(node: Node) -> bool:
         and Kind.ACTIVATION in {one.kind, two.kind}
         and len((two if one.weights_of else one).shape) >= 3
     )
+
+
+_MADE_ANEW = frozenset({"matmul", "linear", "conv", "sum", "constant", "random"})
+
+
+def inherited_weights(node: Node) -> tuple[int, ...]:
+    """The softmaxes whose weights a tensor still holds.
+
+    A sum with an activation that holds none (a residual) holds none either: what a router has
+    weighted would else look like weights in every later layer.
+    """
+    if node.op in _MADE_ANEW and not _maps_weights(node):
+        return ()
+    if node.op in {"add", "sub", "assemble", "cat"} and any(
+        source.kind == Kind.ACTIVATION and "float" in source.dtype and not source.weights_of
+        for source in node.inputs
+    ):
+        return ()
+    return tuple({i for source in node.inputs for i in source.weights_of})

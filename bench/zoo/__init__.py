@@ -1,0 +1,1 @@
+"""Every architecture of the installed transformers, built small and fed synthetic input."""

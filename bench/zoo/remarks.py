@@ -1,0 +1,52 @@
+"""Why the code of some architectures deviates, read in their source by a person.
+
+Only the page uses this. rootdk itself knows no architecture: what is said here is what its graph,
+numbers and configuration reading cannot know.
+"""
+
+from __future__ import annotations
+
+# What a module path under transformers/models/, or the name of an architecture, is said of.
+REMARKS: dict[str, str] = {
+    "cpmant": "The scale is right; `init_std` is 1.0 by default, so the projections are far too "
+    "large at initialisation.",
+    "cvt": "The scale is taken from the full width, `embed_dim**-0.5`, not from the width of a "
+    "head (line 152).",
+    "dia": "The call passes `scaling=1` and no other factor stands in its place; the weights were "
+    "trained without it.",
+    "gpt_neo": "No factor at all, as in the original code; the initialisation is an ordinary one.",
+    "grounding_dino": "A fault: the text backbone is given a boolean mask, and eager "
+    "attention adds it to the scores as 0 and 1, which forbids nothing; sdpa reads it as a mask.",
+    "mm_grounding_dino": "The same boolean mask, added to the scores as 0 and 1 by eager "
+    "attention.",
+    "longcat_flash": "Query and latent key are multiplied by `√(hidden/rank)` from the widths; "
+    "with the shrunken widths that is a factor of 2. A module computes it, no configuration "
+    "holds it.",
+    "longt5": "The family has no factor and carries it in the initialisation of the query "
+    "projection; at the local-attention sites the excuse was not recognised.",
+    "minicpm3": "`initializer_range` is 0.1 by default, so the projections are too large at "
+    "initialisation; the scale is right.",
+    "nemotron_asr_streaming": "A fault: eager attention gets an additive mask (0 where visible), "
+    "and the layer takes its logical_not as the set of forbidden keys, so that exactly the "
+    "visible ones are forbidden and the output is NaN; sdpa gets a boolean mask and is right.",
+    "phi4_multimodal": "The scale is right; entries are large at initialisation. A fault beside "
+    "it: the vision attention sets `is_causal = True` and gets no mask, so that sdpa attends "
+    "causally and eager to everything.",
+    "sew_d": "1/√(3d), as three score terms were asked for; the tracer did not count three.",
+    "x_clip": "Large entries at initialisation; the scale is right.",
+    "zamba2": "`(head_dim/2)**-0.5`: the input is the concatenation of two streams, and the scale "
+    "is taken from half the width (line 239).",
+    "zamba": "`(head_dim/2)**-0.5`, as in Zamba2.",
+}
+
+
+def remark(name: str, source: str) -> str:
+    """The sentence on an architecture, by its name or by the file of a finding."""
+    folder = source.partition("transformers/models/")[2].partition("/")[0]
+    return (
+        REMARKS.get(folder)
+        or REMARKS.get(name.replace("-", "_"))
+        or next(
+            (said for key, said in REMARKS.items() if name.replace("-", "_").startswith(key)), ""
+        )
+    )
