@@ -38,6 +38,24 @@ class BehindExperts(Plain):
         return super().forward(self.experts(super().forward(x)))
 
 
+class StraightThrough(Design):
+    """The output takes the best key alone; gradients flow through the softmax."""
+
+    def attend(self, q, k, v):
+        scores = q @ k.mT / self.head_dim**0.5
+        best = scores.argmax(-1, keepdim=True)
+        hard = torch.zeros_like(scores).scatter(-1, best, 1.0)
+        soft = scores.softmax(-1)
+        return (hard + soft - soft.detach()) @ v
+
+
+def test_a_sum_as_large_as_the_weights_is_still_weights(seed: int) -> None:
+    torch.manual_seed(seed)
+    model = StraightThrough().eval()
+    (site,) = rootdk.check(model, *model.inputs()).sites
+    assert site.scale_ratio == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("normalised", [True, False], ids=["norm", "no-norm"])
 def test_both_attentions_are_found(normalised: bool, seed: int) -> None:
     torch.manual_seed(seed)

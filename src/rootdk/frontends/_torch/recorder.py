@@ -65,6 +65,7 @@ class Recorder(TorchDispatchMode):
         self.autocast: str | None = None
         self.calls_with_products: set[int] = set()
         self.operations = 0
+        self.softmax_sizes: dict[int, int] = {}
         self.faults: list[tuple[Node, str]] = []
         self._index = 0
         self._sides: deque[Node] = deque()
@@ -263,10 +264,11 @@ class Recorder(TorchDispatchMode):
         if node.kind <= Kind.PARAMETER and tensor.numel() == 1 and node.op != "random":
             node.value = number_in(tensor)
         node.on_scores = scores_flag(node) if tensor.is_floating_point() else 0
-        node.weights_of = inherited_weights(node)
+        node.weights_of = inherited_weights(node, self.softmax_sizes)
         if node.op == "softmax":
             # Whatever it is over: what it weighs up is no query-key product.
             node.weights_of = (*node.weights_of, node.index)
+            self.softmax_sizes[node.index] = tensor.numel()
         if (
             node.op in {"matmul", "linear", "conv"}
             and any(source.kind == Kind.PARAMETER for source in inputs[:2])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 from rootdk.frontends._graph.node import LAYOUT, MAPPED, SCORES, Kind, Node
 
 __all__ = [
@@ -132,11 +135,11 @@ def meets_values(node: Node) -> bool:
 _MADE_ANEW = frozenset({"matmul", "linear", "conv", "sum", "constant", "random"})
 
 
-def inherited_weights(node: Node) -> tuple[int, ...]:
-    """The softmaxes whose weights a tensor still holds.
+def inherited_weights(node: Node, sizes: Mapping[int, int]) -> tuple[int, ...]:
+    """The softmaxes whose weights a tensor still holds; ``sizes`` are their numbers of entries.
 
-    A sum with an activation that holds none (a residual) holds none either: what a router has
-    weighted would else look like weights in every later layer.
+    A sum with an activation that holds none (a residual) holds none either, unless it is as large
+    as the weights: what a router has weighted would else look like weights in every later layer.
     """
     if node.op in _MADE_ANEW and not _maps_weights(node):
         return ()
@@ -144,5 +147,7 @@ def inherited_weights(node: Node) -> tuple[int, ...]:
         source.kind == Kind.ACTIVATION and "float" in source.dtype and not source.weights_of
         for source in node.inputs
     ):
-        return ()
+        entries = math.prod(node.shape)
+        held = {i for source in node.inputs for i in source.weights_of}
+        return tuple(i for i in held if sizes.get(i) == entries)
     return tuple({i for source in node.inputs for i in source.weights_of})
