@@ -160,3 +160,43 @@ def test_a_fault_gets_its_code_at_its_line(name: str, seed: int) -> None:
     assert finding.source is not None
     assert finding.source.frames[0].file == __file__
     assert finding.source.frames[0].line == line_of(attend)
+
+
+def half_scores(gain: float, *, inside: bool) -> type[Design]:
+    """Attention in float16 whose entries are ``gain`` times as large and scaled back after."""
+
+    class Half(Design):
+        def attend(self, q, k, v):
+            q, k = q * gain, k * gain
+            scale = 0.25 / gain**2
+            if inside:
+                q, k, v = (t.flatten(0, 1) for t in (q, k, v))
+                scores = torch.baddbmm(q.new_zeros(()), q, k.mT, beta=0, alpha=scale)
+                return (scores.softmax(-1) @ v).unflatten(0, (self.batch, self.heads))
+            return (q @ k.mT * scale).softmax(-1) @ v
+
+    return Half
+
+
+@pytest.mark.parametrize(
+    ("gain", "expected"), [(1.0, None), (24.0, "warning"), (120.0, "error")], ids=str
+)
+def test_a_product_that_float16_cannot_hold_is_seen_before_it_is_scaled(
+    gain: float, expected: str | None
+) -> None:
+    torch.manual_seed(0)
+    model = half_scores(gain, inside=False)().eval().half()
+    diagnosis = rootdk.check(model, *(x.half() for x in model.inputs()))
+    found = [f.severity.value for f in diagnosis.findings if f.code == "RDK307"]
+    assert found == ([expected] if expected else [])
+    # What overflowed is said once, by its cause.
+    assert "RDK606" not in {f.code for f in diagnosis.findings}
+
+
+def test_a_factor_inside_the_product_keeps_its_result_small() -> None:
+    torch.manual_seed(0)
+    model = half_scores(60.0, inside=True)().eval().half()
+    (site,) = rootdk.check(model, *(x.half() for x in model.inputs())).sites
+    assert site.resolved
+    assert site.observed.largest_raw_score is not None
+    assert site.observed.largest_raw_score < 100.0

@@ -94,6 +94,19 @@ def _scaled(trail: Trail, step: FactorStep) -> Trail:
     return replace(trail, factors=(*trail.factors, step), claims=trail.claims | {claim})
 
 
+def _ignored(trail: Trail, node: Node) -> Trail:
+    """What a walk without one of its guards believes: that the node did nothing."""
+    return replace(trail, claims=trail.claims | {(node.index, 1.0)})
+
+
+def _turned(trail: Trail, node: Node, gain: float, origin: str) -> Trail:
+    """A rotation passed through; one that is not of size 1 is a factor as well."""
+    trail = replace(trail, rotary=True)
+    if abs(gain - 1.0) <= 1e-4:
+        return trail
+    return replace(trail, factors=(*trail.factors, FactorStep(node, gain, origin=origin)))
+
+
 def _leaf(walk: OperandWalk, node: Node) -> Trail:
     return _terminal(node, "parameter" if node.op == "parameter" else "input")
 
@@ -113,7 +126,7 @@ def _opaque(walk: OperandWalk, node: Node) -> Trail:
             f"the path passes through {node.attrs.get('name', node.op)}, which is not understood"
         )
     trail = walk.resolve(node.inputs[0])
-    return replace(trail, claims=trail.claims | {(node.index, 1.0)})
+    return _ignored(trail, node)
 
 
 def _activation(walk: OperandWalk, node: Node) -> Trail:
@@ -142,11 +155,7 @@ def _linear(walk: OperandWalk, node: Node) -> Trail:
             if gain is None:
                 raise UnresolvedError("the path passes through a product with a constant matrix")
             trail = _passed(walk.resolve(node.inputs[path]), node)
-            step = FactorStep(node, gain, origin="a constant rotation")
-            trail = replace(trail, rotary=True)
-            if abs(gain - 1.0) <= 1e-4:
-                return trail
-            return replace(trail, factors=(*trail.factors, step))
+            return _turned(trail, node, gain, "a constant rotation")
     return _activation(walk, node)
 
 
@@ -162,11 +171,8 @@ def _total(walk: OperandWalk, node: Node) -> Trail:
         if side is not None and side.kind <= Kind.INDEX and len(side.shape) >= 2:
             gain = walk.values.isometry(side)
             if gain is not None:
-                trail = replace(_passed(walk.resolve(path), node), rotary=True)
-                if abs(gain - 1.0) <= 1e-4:
-                    return trail
-                step = FactorStep(node, gain, origin="the size of the rotary matrices")
-                return replace(trail, factors=(*trail.factors, step))
+                trail = _passed(walk.resolve(path), node)
+                return _turned(trail, node, gain, "the size of the rotary matrices")
     raise UnresolvedError("a sum over an axis stands on the path")
 
 
@@ -213,14 +219,14 @@ def _side_factor(walk: OperandWalk, node: Node, path: Node, side: Node) -> Trail
     if value is None and entries(side) == 1:
         if guarded("factor-without-value"):
             raise UnresolvedError("the value of a factor on the path is not known")
-        return replace(trail, claims=trail.claims | {(node.index, 1.0)})
+        return _ignored(trail, node)
     learned = side.kind == Kind.PARAMETER
     if value is not None and not learned:
         value = 1.0 / value if node.op == "div" and value else value
         return _scaled(trail, FactorStep(node, float(value), origin=words(node)))
     if learned:
         if not guarded("vector-factor"):
-            return replace(trail, claims=trail.claims | {(node.index, 1.0)})
+            return _ignored(trail, node)
         if trail.normalised and not trail.factors and value is None:
             return replace(trail, learned_gain=True)
         steps = learned_steps(node, side, value, walk.values)
@@ -229,13 +235,9 @@ def _side_factor(walk: OperandWalk, node: Node, path: Node, side: Node) -> Trail
         gain = walk.values.modulus(side)
         if gain is None:
             raise UnresolvedError("the path is multiplied by complex numbers of unequal size")
-        trail = replace(trail, rotary=True)
-        if abs(gain - 1.0) <= 1e-4:
-            return trail
-        step = FactorStep(node, gain, origin="the size of a complex rotary table")
-        return replace(trail, factors=(*trail.factors, step))
+        return _turned(trail, node, gain, "the size of a complex rotary table")
     if not guarded("vector-factor"):
-        return replace(trail, claims=trail.claims | {(node.index, 1.0)})
+        return _ignored(trail, node)
     return replace(trail, vectors=(*trail.vectors, node))
 
 
@@ -269,7 +271,7 @@ def _sum(walk: OperandWalk, node: Node) -> Trail:
 
 def _doubled(trail: Trail, node: Node, times: float) -> Trail:
     if not guarded("sum-of-same"):
-        return replace(trail, claims=trail.claims | {(node.index, 1.0)})
+        return _ignored(trail, node)
     return _scaled(trail, FactorStep(node, times, origin="a tensor added to itself"))
 
 
@@ -282,11 +284,7 @@ def _rotation(walk: OperandWalk, node: Node, one: Trail, two: Trail) -> Trail:
         [replace(one, vectors=one.vectors[:-1]), replace(two, vectors=two.vectors[:-1])],
         "the halves of a rotation",
     )
-    base = replace(base, rotary=True, terminals=one.terminals | two.terminals)
-    if abs(gain - 1.0) <= 1e-4:
-        return base
-    step = FactorStep(node, gain, origin="the size of the rotary tables")
-    return replace(base, factors=(*base.factors, step))
+    return _turned(base, node, gain, "the size of the rotary tables")
 
 
 def _side_of(node: Node) -> Node:
@@ -325,7 +323,7 @@ def _parts(walk: OperandWalk, node: Node) -> Trail:
     """Concatenation, stacking, and a tensor written in parts."""
     if node.op == "assemble" and not guarded("partial-write"):
         trail = walk.resolve(node.inputs[0])
-        return replace(trail, claims=trail.claims | {(node.index, 1.0)})
+        return _ignored(trail, node)
     sources = [
         s for s in node.inputs if s.kind >= Kind.PARAMETER and s.op not in {"constant", "random"}
     ]

@@ -71,8 +71,8 @@ def _reduction(node: Node) -> Product | None:
     return Product(node, one, two, "reduce", Axes(tuple(renamed)))
 
 
-def is_shift(other: Node, scores: Node) -> bool:
-    """Whether ``other`` is a maximum, mean or logsumexp over a whole axis of the scores."""
+def is_shift(other: Node) -> bool:
+    """Whether ``other`` is a maximum, mean or logsumexp over a whole axis of scores."""
     while other.op in LAYOUT and other.inputs:
         other = other.inputs[0]
     return other.op in {"amax", "mean", "logsumexp"} and bool(other.inputs and other.on_scores)

@@ -208,9 +208,9 @@ def _sum_link(node: Node) -> _Link:
         return _Link(node, 0, _shifted)
     position = _main(node)
     other = node.inputs[1 - position]
-    if other.on_scores and is_shift(other, node.inputs[position]):
+    if other.on_scores and is_shift(other):
         return _Link(node, position, _shifted)
-    if other.on_scores and position == 0 and is_shift(node.inputs[0], other) and node.op == "sub":
+    if other.on_scores and position == 0 and is_shift(node.inputs[0]) and node.op == "sub":
         return _Link(node, 1, _reversed)
     return _Link(node, position, _added, other)
 

@@ -22,7 +22,13 @@ from rootdk.frontends._torch.arrange import (
 )
 from rootdk.frontends._torch.by_hand import ByHand
 from rootdk.frontends._torch.fused import FusedCalls
-from rootdk.frontends._torch.measuring import Masks, alignment, measure_site, observe
+from rootdk.frontends._torch.measuring import (
+    Masks,
+    alignment,
+    largest_raw_score,
+    measure_site,
+    observe,
+)
 from rootdk.frontends._torch.pending import (
     Pending,
     kv_heads,
@@ -37,6 +43,7 @@ from rootdk.frontends._torch.recognise import (
 )
 from rootdk.frontends._torch.recompute import (
     check_weights,
+    dot_products,
     draw_sample,
 )
 from rootdk.frontends._torch.recorder import Recorder
@@ -101,7 +108,7 @@ class Attending(ByHand, FusedCalls):
                 pending = self.pending.get(owner) or next(
                     (p for p in self.fused if p.node.index == owner), None
                 )
-                if pending is not None and "product_after" not in pending.observed:
+                if pending is not None and "after_output" not in pending.observed:
                     value = float(node.attrs["scalar"])
                     value = 1.0 / value if node.op == "div" and value else value
                     step = FactorStep(node, value, origin="a factor on the attention output")
@@ -188,6 +195,16 @@ class Attending(ByHand, FusedCalls):
         pending.causal = alignment(masks, pending.shapes["queries"], pending.shapes["keys"])
         sample = draw_sample(axes, dim, self.rows, self.generator)
         scale = line.scale
+        # Before the verification: what overflowed is said of a site that fails it, too.
+        pending.observed.update(
+            observe(pending, weights.detach(), argument, dim, masks, rows, columns)
+        )
+        if pending.score_dtype == "float16":
+            sampled = dot_products(product, sample)[0].abs()
+            finite = sampled[torch.isfinite(sampled)]
+            if finite.numel():
+                inside = float(product.node.attrs.get("alpha", 1.0))
+                pending.observed["largest_raw_score"] = float(finite.max()) * abs(inside)
         pending.mismatch = check_weights(
             line,
             sample,
@@ -205,9 +222,6 @@ class Attending(ByHand, FusedCalls):
                 f"{pending.mismatch.bound:.3g})"
             )
         self._check_operands(pending)
-        pending.observed.update(
-            observe(pending, weights.detach(), argument, dim, masks, rows, columns)
-        )
         if self.statistics:
             inputs = self.projection_input(pending.query_trail)
             self._later(
@@ -336,6 +350,9 @@ class Attending(ByHand, FusedCalls):
             if value is not None and value.shape[-2] != pending.shapes["keys"]:
                 value = None
         pending.summary = measure(value)
+        if pending.summary is not None and pending.line is not None:
+            largest = largest_raw_score(pending.line, pending.summary)
+            pending.observed["largest_raw_score"] = largest
 
     @staticmethod
     def _sums(pending: Pending, node: Node, position: int, tensors: Sequence[torch.Tensor]) -> None:

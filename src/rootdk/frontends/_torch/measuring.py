@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from rootdk.engines import measure
@@ -19,7 +21,15 @@ from rootdk.stats import Summary
 if TYPE_CHECKING:
     from rootdk.frontends._torch.pending import Pending
 
-__all__ = ["Masks", "alignment", "hidden_by", "measure_call", "measure_site", "observe"]
+__all__ = [
+    "Masks",
+    "alignment",
+    "hidden_by",
+    "largest_raw_score",
+    "measure_call",
+    "measure_site",
+    "observe",
+]
 
 # An additive mask writes at least this far below zero; a bias of a model stays above it.
 MASK_BELOW = -9e3
@@ -306,6 +316,18 @@ def measure_call(
     )
 
 
+def largest_raw_score(line: ScoreLine, summary: Summary) -> float | None:
+    """The largest |query·key| as the product's own dtype had to hold it, before later factors.
+
+    A factor inside the product (alpha of baddbmm) is applied before the result is rounded.
+    """
+    later = (s for s in line.steps if s.kind == "factor" and s.node is not line.product.node)
+    scale = math.prod(abs(s.value) for s in later if s.value is not None)
+    ends = np.abs(np.concatenate([summary["min_score"], summary["max_score"]]))
+    ends = ends[np.isfinite(ends)]
+    return float(ends.max()) / scale if scale and ends.size else None
+
+
 def observe(
     pending: Pending,
     weights: torch.Tensor,
@@ -326,7 +348,6 @@ def observe(
     if bool(alive.any()):
         found["row_sum_min"] = float(sums[alive].min())
         found["row_sum_max"] = float(sums[alive].max())
-    found["weights_nonfinite"] = int((~torch.isfinite(sums)).sum())
     forbidden = _forbidden(pending, weights, dim, masks)
     if forbidden is not None:
         found["forbidden_weight"], found["empty_rows_nan"] = forbidden

@@ -15,7 +15,7 @@ from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._torch.arrange import leading_labels, operand_tensors
 from rootdk.frontends._torch.values import TensorValues
 
-__all__ = ["Mismatch", "Sample", "check_weights", "draw_sample", "eps_of"]
+__all__ = ["Mismatch", "Sample", "check_weights", "dot_products", "draw_sample", "eps_of"]
 
 _INVISIBLE = -1e3
 
