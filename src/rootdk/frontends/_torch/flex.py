@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rootdk.frontends._torch.call import Call
+from rootdk.frontends._sites.call import Call
 from rootdk.records import Addend
 
 __all__ = ["understand"]

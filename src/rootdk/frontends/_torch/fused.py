@@ -11,17 +11,17 @@ import torch
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.operand import OperandWalk
 from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
-from rootdk.frontends._torch.arrange import heads_from_path
-from rootdk.frontends._torch.call import Call
-from rootdk.frontends._torch.measuring import hidden_by, measure_call
-from rootdk.frontends._torch.pending import (
+from rootdk.frontends._sites.arrange import heads_from_path
+from rootdk.frontends._sites.call import Call
+from rootdk.frontends._sites.measuring import hidden_by, measure_call
+from rootdk.frontends._sites.pending import (
     Pending,
     kv_heads,
     settle_vectors,
     width_of_heads,
 )
-from rootdk.frontends._torch.recompute import Mismatch, eps_of
-from rootdk.frontends._torch.replay import require_operand
+from rootdk.frontends._sites.recompute import Mismatch, eps_of
+from rootdk.frontends._sites.replay import require_operand
 from rootdk.frontends._torch.whole_layer import Layer
 from rootdk.records import Addend
 

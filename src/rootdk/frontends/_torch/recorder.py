@@ -16,6 +16,17 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rootdk.frontends._graph.node import LAYOUT, SCORES, Kind, Node
+from rootdk.frontends._graph.tags import (
+    behind_layout,
+    inherited_weights,
+    kind_of,
+    may_be_product,
+    may_be_scores,
+    meets_values,
+    scores_flag,
+)
+from rootdk.frontends._sites.listener import Listener
+from rootdk.frontends._sites.values import TensorValues
 from rootdk.frontends._torch.arguments import (
     SIDE_ENTRIES,
     by_node,
@@ -27,18 +38,7 @@ from rootdk.frontends._torch.arguments import (
 )
 from rootdk.frontends._torch.frames import Frames
 from rootdk.frontends._torch.identity import Identities, Retainer, Window
-from rootdk.frontends._torch.listener import Listener
 from rootdk.frontends._torch.lowering import Lowered, lower
-from rootdk.frontends._torch.tags import (
-    behind_layout,
-    inherited_weights,
-    kind_of,
-    may_be_product,
-    may_be_scores,
-    meets_values,
-    scores_flag,
-)
-from rootdk.frontends._torch.values import TensorValues
 
 __all__ = ["Recorder"]
 

@@ -13,10 +13,10 @@ import torch
 import rootdk
 from rootdk.frontends._base import Trace
 from rootdk.frontends._graph.node import Kind
-from rootdk.frontends._torch.attend import Attending
+from rootdk.frontends._sites.attend import Attending
+from rootdk.frontends._sites.sites import build_sites
 from rootdk.frontends._torch.recorder import Recorder
 from rootdk.frontends._torch.scopes import Scopes
-from rootdk.frontends._torch.sites import build_sites
 from rootdk.frontends._torch.state import Untouched, model_state
 from rootdk.records import Environment, Unhandled
 

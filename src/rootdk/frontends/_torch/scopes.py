@@ -12,7 +12,7 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
-from rootdk.frontends._torch.pending import current_autocast
+from rootdk.frontends._sites.pending import current_autocast
 from rootdk.frontends._torch.recorder import Recorder
 
 __all__ = ["Scopes"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from rootdk.frontends._torch.call import Call
-from rootdk.frontends._torch.recompute import Mismatch, eps_of
+from rootdk.frontends._sites.call import Call
+from rootdk.frontends._sites.recompute import Mismatch, eps_of
 from rootdk.records import Addend
 
 __all__ = ["Layer"]

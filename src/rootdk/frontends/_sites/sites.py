@@ -12,8 +12,8 @@ import torch
 
 from rootdk.frontends._graph.declared import declared_scale
 from rootdk.frontends._graph.trail import FactorStep, Trail
-from rootdk.frontends._torch.pending import Pending
-from rootdk.frontends._torch.recompute import eps_of
+from rootdk.frontends._sites.pending import Pending
+from rootdk.frontends._sites.recompute import eps_of
 from rootdk.frontends._torch.scopes import Scopes
 from rootdk.records import (
     AttentionSite,

@@ -13,13 +13,13 @@ from rootdk.engines import measure
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.scores import ScoreLine, ScoreStep
 from rootdk.frontends._graph.trail import UnresolvedError
-from rootdk.frontends._torch.arrange import Arrangement, leading_labels
-from rootdk.frontends._torch.values import TensorValues
+from rootdk.frontends._sites.arrange import Arrangement, leading_labels
+from rootdk.frontends._sites.values import TensorValues
 from rootdk.records import Addend
 from rootdk.stats import Summary
 
 if TYPE_CHECKING:
-    from rootdk.frontends._torch.pending import Pending
+    from rootdk.frontends._sites.pending import Pending
 
 __all__ = [
     "Masks",

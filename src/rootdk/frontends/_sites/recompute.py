@@ -12,8 +12,8 @@ from rootdk.frontends._graph.node import Node
 from rootdk.frontends._graph.product import Product
 from rootdk.frontends._graph.scores import ScoreLine, ScoreStep
 from rootdk.frontends._graph.trail import UnresolvedError
-from rootdk.frontends._torch.arrange import leading_labels, operand_tensors
-from rootdk.frontends._torch.values import TensorValues
+from rootdk.frontends._sites.arrange import leading_labels, operand_tensors
+from rootdk.frontends._sites.values import TensorValues
 
 __all__ = ["Mismatch", "Sample", "check_weights", "dot_products", "draw_sample", "eps_of"]
 

@@ -7,9 +7,9 @@ import math
 from rootdk.frontends._graph.axes import Axes
 from rootdk.frontends._graph.node import LAYOUT, Node
 from rootdk.frontends._graph.scores import ScoreLine
+from rootdk.frontends._graph.tags import behind_layout
 from rootdk.frontends._graph.weights import origin_of_sum
-from rootdk.frontends._torch.pending import Axis, Pending
-from rootdk.frontends._torch.tags import behind_layout
+from rootdk.frontends._sites.pending import Axis, Pending
 
 __all__ = [
     "adds_to_sum",

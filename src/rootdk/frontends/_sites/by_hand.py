@@ -10,15 +10,15 @@ from typing import Any
 import torch
 
 from rootdk.frontends._graph.node import Node
+from rootdk.frontends._graph.tags import behind_layout
 from rootdk.frontends._graph.weights import origin_of_sum
-from rootdk.frontends._torch.pending import Pending
-from rootdk.frontends._torch.recognise import (
+from rootdk.frontends._sites.pending import Pending
+from rootdk.frontends._sites.recognise import (
     adds_to_sum,
     exponential_behind,
     is_shifted,
     reduced_dim,
 )
-from rootdk.frontends._torch.tags import behind_layout
 
 __all__ = ["ByHand"]
 

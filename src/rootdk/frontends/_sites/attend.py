@@ -14,40 +14,40 @@ from rootdk.frontends._graph.operand import OperandWalk
 from rootdk.frontends._graph.scores import NotAttentionError, ScoreLine, ScoreStep, walk_scores
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError
 from rootdk.frontends._graph.weights import walk_weights
-from rootdk.frontends._torch.arrange import (
+from rootdk.frontends._sites.arrange import (
     arrange,
     heads_from_path,
     leading_labels,
     operand_tensors,
 )
-from rootdk.frontends._torch.by_hand import ByHand
-from rootdk.frontends._torch.fused import FusedCalls
-from rootdk.frontends._torch.measuring import (
+from rootdk.frontends._sites.by_hand import ByHand
+from rootdk.frontends._sites.measuring import (
     Masks,
     alignment,
     largest_raw_score,
     measure_site,
     observe,
 )
-from rootdk.frontends._torch.pending import (
+from rootdk.frontends._sites.pending import (
     Pending,
     kv_heads,
     settle_vectors,
     width_of_heads,
 )
-from rootdk.frontends._torch.recognise import (
+from rootdk.frontends._sites.recognise import (
     contracted_labels,
     drop_cap,
     leading_axis,
     shapes_of,
 )
-from rootdk.frontends._torch.recompute import (
+from rootdk.frontends._sites.recompute import (
     check_weights,
     dot_products,
     draw_sample,
 )
+from rootdk.frontends._sites.replay import require_operand
+from rootdk.frontends._torch.fused import FusedCalls
 from rootdk.frontends._torch.recorder import Recorder
-from rootdk.frontends._torch.replay import require_operand
 from rootdk.stats import Summary
 
 __all__ = ["Attending"]

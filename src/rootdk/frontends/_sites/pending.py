@@ -14,8 +14,8 @@ from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.scores import ScoreLine
 from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
 from rootdk.frontends._graph.weights import WeightsTrail
-from rootdk.frontends._torch.arrange import Arrangement
-from rootdk.frontends._torch.recompute import Mismatch
+from rootdk.frontends._sites.arrange import Arrangement
+from rootdk.frontends._sites.recompute import Mismatch
 from rootdk.records import Addend
 from rootdk.stats import Summary
 

@@ -8,9 +8,9 @@ import torch
 
 from rootdk.frontends._graph.node import Kind, Node
 from rootdk.frontends._graph.trail import Trail, UnresolvedError
+from rootdk.frontends._sites.recompute import Mismatch, eps_of
+from rootdk.frontends._sites.values import TensorValues
 from rootdk.frontends._torch.identity import Retainer, Window
-from rootdk.frontends._torch.recompute import Mismatch, eps_of
-from rootdk.frontends._torch.values import TensorValues
 
 __all__ = ["check_operand", "require_operand"]
 
