@@ -407,7 +407,7 @@ def test_a_seeded_pass_is_the_same_whatever_came_before() -> None:
 def test_a_fault_of_the_tracer_costs_a_site_and_not_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from rootdk.frontends._torch import attend
+    from rootdk.frontends._sites import attend
 
     def fails(*args, **kwargs):
         raise ValueError("broken on purpose")

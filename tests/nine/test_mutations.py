@@ -13,7 +13,8 @@ from nine.registry import of_error
 from nine.test_nine_silent_errors import diagnose, is_honest
 
 from rootdk.frontends._graph import guards
-from rootdk.frontends._torch import recorder, values
+from rootdk.frontends._sites import values
+from rootdk.frontends._torch import recorder
 
 RULE_OF = {
     Silent.SCALAR_FROM_A_SHAPE: "factor-without-value",
@@ -32,9 +33,9 @@ BY_NUMBERS = ("recomputed", "differs from", "nothing recorded has made")
 def without_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """A frontend that does not know what a computed scalar holds."""
     monkeypatch.setattr(recorder, "number_in", lambda tensor: None)
-    read = values.TensorValues.uniform
+    read = values.ArrayValues.uniform
     monkeypatch.setattr(
-        values.TensorValues,
+        values.ArrayValues,
         "uniform",
         lambda self, node: read(self, node) if math.prod(node.shape) > 1 else None,
     )

@@ -1,1 +1,1 @@
-"""From a graph with arrays beside it to attention sites: shared by every frontend that runs a model."""
+"""From a graph with arrays beside it to attention sites: shared by every frontend."""

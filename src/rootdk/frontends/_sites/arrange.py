@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import torch
-
+from rootdk._lib.arrays import Array
 from rootdk.frontends._graph.axes import Atom, Axes
 from rootdk.frontends._graph.node import LAYOUT, Node
 from rootdk.frontends._graph.product import Product
 from rootdk.frontends._graph.trail import UnresolvedError
+from rootdk.frontends._sites.numbers import expanded, lifted, permuted, turned
 
 __all__ = ["Arrangement", "arrange", "operand_tensors"]
 
@@ -36,7 +36,7 @@ class Arrangement:
     def num_heads(self) -> int:
         return prod(self.leading[i].size for i in self.heads)
 
-    def operand(self, tensor: torch.Tensor, labels: tuple[str, ...]) -> torch.Tensor:
+    def operand(self, tensor: Array, labels: tuple[str, ...]) -> Array:
         """(batch, heads, positions, head_dim) from (leading…, positions, head_dim)."""
         sizes: list[int] = []
         order: dict[int, int] = {}
@@ -46,20 +46,20 @@ class Arrangement:
                 if atom.label == label:
                     order[position] = len(sizes)
                     sizes.append(atom.size if size != 1 else 1)
-        spread = tensor.reshape(*sizes, *tensor.shape[-2:])
+        spread = tensor.reshape((*sizes, *tensor.shape[-2:]))
         batch = [order[i] for i in range(len(self.leading)) if i not in self.heads]
         heads = [order[i] for i in self.heads]
         rank = len(sizes)
-        moved = spread.permute(*batch, *heads, rank, rank + 1)
+        moved = permuted(spread, (*batch, *heads, rank, rank + 1))
         full_batch = [self.leading[i].size for i in range(len(self.leading)) if i not in self.heads]
         full_heads = [self.leading[i].size for i in self.heads]
-        moved = moved.expand(*full_batch, *full_heads, *moved.shape[-2:])
-        return moved.reshape(self.batch, self.num_heads, *moved.shape[-2:])
+        moved = expanded(moved, (*full_batch, *full_heads, *moved.shape[-2:]))
+        return moved.reshape((self.batch, self.num_heads, *moved.shape[-2:]))
 
-    def beside(self, tensor: torch.Tensor, axes: Axes) -> torch.Tensor:
+    def beside(self, tensor: Array, axes: Axes) -> Array:
         """A mask or bias on scores with these axes, broadcastable to (b, h, queries, keys)."""
         shape = axes.shape
-        tensor = tensor.reshape((1,) * (len(shape) - tensor.dim()) + tuple(tensor.shape))
+        tensor = lifted(tensor, len(shape))
         atoms: list[Atom | None] = []
         sizes: list[int] = []
         for dim, have in zip(axes.dims, tensor.shape, strict=True):
@@ -71,7 +71,7 @@ class Arrangement:
             if not split:
                 atoms.append(None)
                 sizes.append(1)
-        spread = tensor.reshape(sizes)
+        spread = tensor.reshape(tuple(sizes))
         groups = (
             [a for i, a in enumerate(self.leading) if i not in self.heads],
             [self.leading[i] for i in self.heads],
@@ -86,21 +86,21 @@ class Arrangement:
         rest = [i for i in range(len(sizes)) if i not in flat]
         if any(sizes[i] != 1 for i in rest):
             raise UnresolvedError("a mask or bias has an axis that the scores do not have")
-        moved = spread.permute(*flat, *rest)
+        moved = permuted(spread, (*flat, *rest))
         final: list[int] = []
         at = 0
-        expanded: list[int] = []
+        wanted: list[int] = []
         for places, group in zip(out, groups, strict=True):
             found = [moved.shape[at + i] for i in range(len(places))]
             at += len(places)
             if any(n != 1 for n in found):
-                expanded.extend(a.size for a in group if a in atoms)
+                wanted.extend(a.size for a in group if a in atoms)
                 final.append(prod(a.size for a in group if a in atoms))
             else:
-                expanded.extend(found)
+                wanted.extend(found)
                 final.append(1)
-        moved = moved.reshape(moved.shape[: len(flat)]).expand(*expanded)
-        return moved.reshape(final)
+        moved = expanded(moved.reshape(tuple(moved.shape[: len(flat)])), wanted)
+        return moved.reshape(tuple(final))
 
     def _refined(self, atom: Atom) -> list[Atom]:
         """The atom in terms of the finer ones that the leading axes were split into."""
@@ -185,30 +185,30 @@ def heads_from_path(operand: Node, head_dim: int) -> int | None:
     return None
 
 
-def operand_tensors(product: Product) -> tuple[torch.Tensor, torch.Tensor]:
+def operand_tensors(product: Product) -> tuple[Array, Array]:
     """The operands as (leading…, positions, head_dim), rows first."""
     held = product.node.attrs.get("operands")
     if held is None:
         raise UnresolvedError("the operands of the product were no longer held")
     rows, columns = held
     if product.form == "matmul":
-        return rows, columns.transpose(-1, -2) if columns.dim() > 1 else columns[None]
+        return rows, turned(columns) if len(columns.shape) > 1 else columns[None]
     return _without(rows, product, "K"), _without(columns, product, "Q")
 
 
-def _without(tensor: torch.Tensor, product: Product, label: str) -> torch.Tensor:
+def _without(tensor: Array, product: Product, label: str) -> Array:
     """Drop the axis that an operand of a broadcast product does not have."""
     rank = len(product.axes.dims)
-    tensor = tensor.reshape((1,) * (rank + 1 - tensor.dim()) + tuple(tensor.shape))
+    tensor = lifted(tensor, rank + 1)
     names = label_order(product)
     mine = "Q" if label == "K" else "K"
     order = [i for i, n in enumerate(names) if n not in {"Q", "K"}]
     kept = [i for i, n in enumerate(names) if n == mine]
     gone = [i for i, n in enumerate(names) if n == label]
-    moved = tensor.permute(*gone, *order, *kept, rank)
+    moved = permuted(tensor, (*gone, *order, *kept, rank))
     for _ in gone:
         moved = moved[0]
-    return moved if kept else moved.unsqueeze(-2)
+    return moved if kept else moved[..., None, :]
 
 
 def label_order(product: Product) -> list[str]:

@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+import numpy as np
 
+from rootdk._lib.arrays import Array
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.operand import OperandWalk
 from rootdk.frontends._graph.scores import NotAttentionError, ScoreLine, ScoreStep, walk_scores
@@ -21,13 +22,15 @@ from rootdk.frontends._sites.arrange import (
     operand_tensors,
 )
 from rootdk.frontends._sites.by_hand import ByHand
+from rootdk.frontends._sites.calls import Calls
+from rootdk.frontends._sites.masks import Masks, alignment
 from rootdk.frontends._sites.measuring import (
-    Masks,
-    alignment,
     largest_raw_score,
     measure_site,
     observe,
+    row_sums,
 )
+from rootdk.frontends._sites.numbers import turned
 from rootdk.frontends._sites.pending import (
     Pending,
     kv_heads,
@@ -45,9 +48,8 @@ from rootdk.frontends._sites.recompute import (
     dot_products,
     draw_sample,
 )
+from rootdk.frontends._sites.recording import Recording
 from rootdk.frontends._sites.replay import require_operand
-from rootdk.frontends._torch.fused import FusedCalls
-from rootdk.frontends._torch.recorder import Recorder
 from rootdk.stats import Summary
 
 __all__ = ["Attending"]
@@ -56,12 +58,12 @@ __all__ = ["Attending"]
 _WAITING = 6
 
 
-class Attending(ByHand, FusedCalls):
-    """Listens to the recorder and collects sites in the order in which they ran."""
+class Attending(ByHand, Calls):
+    """Listens to a recording and collects sites in the order in which they ran."""
 
     def __init__(
         self,
-        recorder: Recorder,
+        recorder: Recording,
         *,
         rows: int,
         seed: int,
@@ -74,7 +76,7 @@ class Attending(ByHand, FusedCalls):
         self.statistics = statistics
         self.training_of = training_of
         self.progress = progress
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generator = np.random.default_rng(seed)
         self.pending: dict[int, Pending] = {}
         self.fused: list[Pending] = []
         self._exponents: dict[int, tuple[float, bool]] = {}
@@ -83,12 +85,12 @@ class Attending(ByHand, FusedCalls):
 
     # -- the moments ---------------------------------------------------------------------------
 
-    def on_softmax(self, node: Node, source: torch.Tensor, weights: torch.Tensor) -> None:
+    def on_softmax(self, node: Node, source: Array, weights: Array) -> None:
         """A softmax operator over scores."""
         facts = {"exponentials": "kernel", "dtype": node.inputs[0].dtype}
         self._begin(node, node.inputs[0], node.attrs["dim"], "softmax", facts, weights, source)
 
-    def on_weights_product(self, node: Node, tensors: Sequence[torch.Tensor]) -> None:
+    def on_weights_product(self, node: Node, tensors: Sequence[Array]) -> None:
         """The weights of one or more softmaxes meet the values."""
         operands = node.inputs[0].inputs if node.op == "sum" else node.inputs[:2]
         for position, operand in enumerate(operands[:2]):
@@ -127,8 +129,8 @@ class Attending(ByHand, FusedCalls):
         dim: int,
         spelling: str,
         facts: dict[str, Any],
-        weights: torch.Tensor,
-        argument: torch.Tensor | None,
+        weights: Array,
+        argument: Array | None,
         base_two: bool = False,
     ) -> None:
         pending = Pending(node, spelling, normalisation=dict(facts))
@@ -170,8 +172,8 @@ class Attending(ByHand, FusedCalls):
         pending: Pending,
         line: ScoreLine,
         dim: int,
-        weights: torch.Tensor,
-        argument: torch.Tensor | None,
+        weights: Array,
+        argument: Array | None,
     ) -> None:
         product, axes = line.product, line.axes
         assert axes is not None
@@ -196,21 +198,19 @@ class Attending(ByHand, FusedCalls):
         sample = draw_sample(axes, dim, self.rows, self.generator)
         scale = line.scale
         # Before the verification: what overflowed is said of a site that fails it, too.
-        pending.observed.update(
-            observe(pending, weights.detach(), argument, dim, masks, rows, columns)
-        )
+        pending.observed.update(observe(pending, weights, argument, dim, masks, rows, columns))
         if pending.score_dtype == "float16":
-            sampled = dot_products(product, sample)[0].abs()
-            finite = sampled[torch.isfinite(sampled)]
-            if finite.numel():
+            sampled = np.abs(dot_products(product, sample)[0])
+            finite = sampled[np.isfinite(sampled)]
+            if finite.size:
                 inside = float(product.node.attrs.get("alpha", 1.0))
                 pending.observed["largest_raw_score"] = float(finite.max()) * abs(inside)
         pending.mismatch = check_weights(
             line,
             sample,
             scale,
-            weights.detach(),
-            argument.detach() if argument is not None else None,
+            weights,
+            argument,
             pending.score_dtype,
             self.recorder.values,
             bool(pending.normalisation.get("sink")),
@@ -229,9 +229,7 @@ class Attending(ByHand, FusedCalls):
                 lambda value: measure_site(pending, rows, columns, scale, masks, value, inputs),
             )
 
-    def _later(
-        self, pending: Pending, measure: Callable[[torch.Tensor | None], Summary | None]
-    ) -> None:
+    def _later(self, pending: Pending, measure: Callable[[Array | None], Summary | None]) -> None:
         """Measure when the weights meet the values: a softmax that never does is no attention."""
         pending.measure = measure
         self._waiting.append(pending)
@@ -252,9 +250,7 @@ class Attending(ByHand, FusedCalls):
         for side, trail in (("query", pending.query_trail), ("key", pending.key_trail)):
             settle_vectors(trail, side)
 
-    def _shapes(
-        self, pending: Pending, rows: torch.Tensor, columns: torch.Tensor, label: str
-    ) -> None:
+    def _shapes(self, pending: Pending, rows: Array, columns: Array, label: str) -> None:
         arrangement = pending.arrangement
         assert arrangement is not None
         sizes = (rows.shape[-2], columns.shape[-2])
@@ -330,20 +326,20 @@ class Attending(ByHand, FusedCalls):
             pending.axis = "queries"
 
     def _measure(
-        self, pending: Pending, node: Node, position: int, tensors: Sequence[torch.Tensor]
+        self, pending: Pending, node: Node, position: int, tensors: Sequence[Array]
     ) -> None:
         self._sums(pending, node, position, tensors)
         measure, pending.measure = pending.measure, None
         if measure is None or not pending.met_values:
             return
-        value: torch.Tensor | None = None
+        value: Array | None = None
         if node.op == "matmul" and len(tensors) > 1 and pending.arrangement is not None:
-            side = tensors[1 - position].detach()
-            side = side if position == 0 else side.transpose(-1, -2)
+            side = tensors[1 - position]
+            side = side if position == 0 else turned(side)
             line = pending.line
             try:
                 assert line is not None
-                labels = leading_labels(line.product, side.dim())
+                labels = leading_labels(line.product, len(side.shape))
                 value = pending.arrangement.operand(side, labels)
             except (UnresolvedError, RuntimeError, ValueError, KeyError):
                 value = None
@@ -355,18 +351,14 @@ class Attending(ByHand, FusedCalls):
             pending.observed["largest_raw_score"] = largest
 
     @staticmethod
-    def _sums(pending: Pending, node: Node, position: int, tensors: Sequence[torch.Tensor]) -> None:
+    def _sums(pending: Pending, node: Node, position: int, tensors: Sequence[Array]) -> None:
         """Row sums where the weights meet the values, if something happened on the way."""
         trail = pending.weights
         if trail is None or trail.dropout or node.op != "matmul" or trail.softmax is not None:
             return
         if trail.mixed or not (trail.factors or trail.mask or trail.renormalised):
             return
-        sums = tensors[position].detach().float().sum(-1 if position == 0 else -2)
-        alive = torch.isfinite(sums) & (sums != 0)
-        if bool(alive.any()):
-            pending.observed["row_sum_min"] = float(sums[alive].min())
-            pending.observed["row_sum_max"] = float(sums[alive].max())
+        pending.observed.update(row_sums(tensors[position], -1 if position == 0 else -2))
 
     def of(self, node: Node) -> Pending | None:
         """What was begun at a node, if anything."""

@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
+from rootdk._lib.arrays import Array, namespace, quiet
 from rootdk.frontends._graph.node import Node
 from rootdk.frontends._graph.tags import behind_layout
 from rootdk.frontends._graph.weights import origin_of_sum
+from rootdk.frontends._sites.numbers import count
 from rootdk.frontends._sites.pending import Pending
 from rootdk.frontends._sites.recognise import (
     adds_to_sum,
@@ -37,33 +37,34 @@ class ByHand:
         dim: int,
         spelling: str,
         facts: dict[str, Any],
-        weights: torch.Tensor,
-        argument: torch.Tensor | None,
+        weights: Array,
+        argument: Array | None,
         base_two: bool = False,
     ) -> None:
         raise NotImplementedError
 
     def _measure(
-        self, pending: Pending, node: Node, position: int, tensors: Sequence[torch.Tensor]
+        self, pending: Pending, node: Node, position: int, tensors: Sequence[Array]
     ) -> None:
         raise NotImplementedError
 
-    def on_exponential(self, node: Node, argument: torch.Tensor) -> None:
+    def on_exponential(self, node: Node, argument: Array) -> None:
         """Remember the largest argument; exp(x - logsumexp(x)) is a softmax already."""
-        finite = argument.detach()
-        largest = float(finite.max()) if finite.numel() else -math.inf
+        xp = namespace(argument)
+        largest = float(xp.max(argument)) if count(argument) else -math.inf
         self._exponents[node.index] = (largest, is_shifted(node.inputs[0]))
         shifted = node.inputs[0]
         behind = behind_layout(shifted.inputs[1]) if len(shifted.inputs) > 1 else None
         if shifted.op == "sub" and behind is not None and behind.op == "logsumexp":
             facts = {"exponentials": "shifted", "dtype": node.dtype, "largest_exponent": largest}
-            out = torch.exp(argument.detach())
+            with quiet():
+                out = xp.exp(argument)
             node.weights_of = (node.index,)
             node.on_scores = 0
             dim = reduced_dim(behind, shifted.inputs[0])
             self._begin(node, shifted, dim, "exp(x - logsumexp)", facts, out, None)
 
-    def on_division(self, node: Node, result: torch.Tensor) -> None:
+    def on_division(self, node: Node, result: Array) -> None:
         """exp(scores) over its own sum: a softmax written by hand."""
         numerator, denominator = node.inputs[0], node.inputs[1]
         late = behind_layout(numerator).attrs.get("unnormalised")
@@ -102,7 +103,8 @@ class ByHand:
             return
         _, numbers, value, product = late
         shaped = numbers.reshape(exponential.shape)
-        weights = shaped / shaped.sum(dim, keepdim=True)
+        with quiet():
+            weights = shaped / namespace(shaped).sum(shaped, axis=dim, keepdims=True)
         self._begin(node, scores, dim, "exp, product, division", facts, weights, None, base_two)
         self._place(node, exponential)
         pending = self.pending.get(node.index)
@@ -115,7 +117,7 @@ class ByHand:
         if node.index in self.pending:
             self.pending[node.index].place = exponential
 
-    def on_log_softmax(self, node: Node, log_softmax: Node, weights: torch.Tensor) -> None:
+    def on_log_softmax(self, node: Node, log_softmax: Node, weights: Array) -> None:
         """exp(log_softmax(scores))."""
         scores = log_softmax.inputs[0]
         if scores.on_scores:
@@ -124,12 +126,12 @@ class ByHand:
             dim = log_softmax.attrs["dim"]
             self._begin(node, scores, dim, "exp(log_softmax)", facts, weights, None)
 
-    def on_unnormalised(self, node: Node, tensors: Sequence[torch.Tensor]) -> None:
+    def on_unnormalised(self, node: Node, tensors: Sequence[Array]) -> None:
         """exp(scores) times the values, which may be divided by the sum afterwards."""
         exponential = exponential_behind(node.inputs[0])
         if exponential is None:
             return
-        node.attrs["unnormalised"] = (exponential, tensors[0].detach(), tensors[1].detach(), node)
+        node.attrs["unnormalised"] = (exponential, tensors[0], tensors[1], node)
         self._late.append(node)
         while len(self._late) > 2:
             self._late.popleft().attrs.pop("unnormalised", None)

@@ -4,63 +4,81 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
+from rootdk._lib.arrays import Array, namespace, quiet, to_numpy
+from rootdk.frontends._sites.numbers import Floats, chosen, count, doubles, lifted, picked
+from rootdk.frontends._sites.recompute import softmax_of
 from rootdk.records import Addend
 
-__all__ = ["Call"]
+__all__ = ["Call", "Rows"]
+
+Rows = npt.NDArray[np.int64]
 
 
 @dataclass
 class Call:
     """One fused attention call with everything on (batch, heads, positions, width)."""
 
-    query: torch.Tensor
-    key: torch.Tensor
-    value: torch.Tensor
+    query: Array
+    key: Array
+    value: Array
     scale: float
-    bias: torch.Tensor | None = None
-    visible: torch.Tensor | None = None
+    bias: Array | None = None
+    visible: Array | None = None
     causal: bool = False
     softcap: float | None = None
     bias_factor: float = 1.0
     learned_bias: bool = False
     fills: list[Addend] = field(default_factory=list)
 
-    def scores(self, batch: int, head: int, rows: torch.Tensor) -> torch.Tensor:
+    def scores(self, batch: int, head: int, rows: Rows) -> Floats:
         """The final scores of some rows of one head, (rows, keys), in float64."""
-        query = self.query[batch, head, rows].double()
-        key = self.key[batch, self._kv(head, self.key)].double()
-        scores = query @ key.T * self.scale
-        if self.softcap is not None:
-            scores = self.softcap * torch.tanh(scores / self.softcap)
-        if self.bias is not None:
-            scores = scores + _rows(self.bias, batch, head, rows).double()
+        query = picked(self.query[batch, head], [rows])
+        key = doubles(self.key[batch, self._kv(head, self.key)])
+        with quiet():
+            scores: Any = query @ key.T * self.scale
+            if self.softcap is not None:
+                scores = self.softcap * np.tanh(scores / self.softcap)
+            if self.bias is not None:
+                scores = scores + _rows(self.bias, batch, head, rows)
         if self.visible is not None:
-            scores = scores.masked_fill(~_rows(self.visible, batch, head, rows), -math.inf)
+            scores = np.where(_rows(self.visible, batch, head, rows) != 0, scores, -math.inf)
         if self.causal:
-            keys = torch.arange(scores.shape[-1], device=scores.device)
-            scores = scores.masked_fill(keys[None, :] > rows[:, None], -math.inf)
-        return scores
+            after = np.arange(scores.shape[-1])[None, :] > rows[:, None]
+            scores = np.where(after, -math.inf, scores)
+        return np.asarray(scores)
 
-    def output(self, batch: int, head: int, rows: torch.Tensor) -> torch.Tensor:
+    def output(self, batch: int, head: int, rows: Rows) -> Floats:
         """Some rows of one head's output, (rows, value_dim), in float64; empty rows are 0."""
-        weights = torch.softmax(self.scores(batch, head, rows), -1).nan_to_num(0.0)
-        return weights @ self.value[batch, self._kv(head, self.value)].double()
+        weights = np.nan_to_num(softmax_of(self.scores(batch, head, rows)), nan=0.0)
+        with quiet():
+            return np.asarray(weights @ doubles(self.value[batch, self._kv(head, self.value)]))
 
-    def reach(self, batch: int, head: int, rows: torch.Tensor) -> float:
+    def reach(self, batch: int, head: int, rows: Rows) -> float:
         """The largest |query|·|key|·scale among some rows: what rounding errors grow with."""
-        query = self.query[batch, head, rows].double().norm(dim=-1)
-        key = self.key[batch, self._kv(head, self.key)].double().norm(dim=-1)
-        return float((query.max() * key.max()).nan_to_num(0.0)) * abs(self.scale)
+        with quiet():
+            query = np.linalg.norm(picked(self.query[batch, head], [rows]), axis=-1)
+            key = np.linalg.norm(doubles(self.key[batch, self._kv(head, self.key)]), axis=-1)
+            largest = float(query.max() * key.max())
+        return (0.0 if math.isnan(largest) else largest) * abs(self.scale)
 
-    def _kv(self, head: int, shared: torch.Tensor) -> int:
-        return head // max(self.query.shape[1] // max(shared.shape[1], 1), 1)
+    def largest_value(self, batch: int) -> float:
+        """The largest |value| of one batch entry that is no NaN."""
+        value = self.value[batch]
+        xp = namespace(value)
+        sizes = xp.abs(chosen(xp.isnan(value), 0.0, value))
+        return float(xp.max(sizes)) if count(value) else 0.0
+
+    def _kv(self, head: int, shared: Array) -> int:
+        return head // max(int(self.query.shape[1]) // max(int(shared.shape[1]), 1), 1)
 
 
-def _rows(tensor: torch.Tensor, batch: int, head: int, rows: torch.Tensor) -> torch.Tensor:
+def _rows(array: Array, batch: int, head: int, rows: Rows) -> npt.NDArray[Any]:
     """The rows of a mask or bias that broadcasts to the scores."""
-    tensor = tensor.reshape((1,) * (4 - tensor.dim()) + tuple(tensor.shape))
-    one = tensor[batch if tensor.shape[0] != 1 else 0, head if tensor.shape[1] != 1 else 0]
-    return one[rows] if one.shape[0] != 1 else one
+    array = lifted(array, 4)
+    one = array[batch if array.shape[0] != 1 else 0, head if array.shape[1] != 1 else 0]
+    return picked(one, [rows]) if one.shape[0] != 1 else to_numpy(one)

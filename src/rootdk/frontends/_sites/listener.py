@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import torch
-
+from rootdk._lib.arrays import Array
 from rootdk.frontends._graph.node import Node
 
 __all__ = ["Listener"]
@@ -15,27 +14,27 @@ __all__ = ["Listener"]
 class Listener(Protocol):
     """Who is told of the moments that matter."""
 
-    def on_softmax(self, node: Node, source: torch.Tensor, weights: torch.Tensor) -> None:
+    def on_softmax(self, node: Node, source: Array, weights: Array) -> None:
         """A softmax over scores was computed."""
         ...
 
-    def on_exponential(self, node: Node, argument: torch.Tensor) -> None:
+    def on_exponential(self, node: Node, argument: Array) -> None:
         """An exponential of scores was computed."""
         ...
 
-    def on_log_softmax(self, node: Node, log_softmax: Node, weights: torch.Tensor) -> None:
+    def on_log_softmax(self, node: Node, log_softmax: Node, weights: Array) -> None:
         """The exponential of a log-softmax was computed."""
         ...
 
-    def on_unnormalised(self, node: Node, tensors: Sequence[torch.Tensor]) -> None:
+    def on_unnormalised(self, node: Node, tensors: Sequence[Array]) -> None:
         """Something made of scores, but no softmax of them, was multiplied with a matrix."""
         ...
 
-    def on_division(self, node: Node, result: torch.Tensor) -> None:
+    def on_division(self, node: Node, result: Array) -> None:
         """A quotient of exponentials of scores was computed."""
         ...
 
-    def on_weights_product(self, node: Node, tensors: Sequence[torch.Tensor]) -> None:
+    def on_weights_product(self, node: Node, tensors: Sequence[Array]) -> None:
         """Weights were multiplied with something and summed over an axis."""
         ...
 

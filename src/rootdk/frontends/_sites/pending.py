@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import torch
+import numpy as np
 
+from rootdk._lib.arrays import Array, namespace, to_numpy
 from rootdk.frontends._graph.axes import Axes
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.scores import ScoreLine
@@ -22,7 +23,6 @@ from rootdk.stats import Summary
 __all__ = [
     "Axis",
     "Pending",
-    "current_autocast",
     "kv_heads",
     "settle_vectors",
     "width_of_heads",
@@ -67,20 +67,13 @@ class Pending:
     outer: int | None = None
     hidden: int | None = None
     place: Node | None = None
-    measure: Callable[[torch.Tensor | None], Summary | None] | None = None
+    measure: Callable[[Array | None], Summary | None] | None = None
 
     cap: float | None = None
 
     @property
     def softcap(self) -> float | None:
         return self.line.softcap if self.line is not None else self.cap
-
-
-def current_autocast() -> str | None:
-    for device in ("cuda", "cpu"):
-        if torch.is_autocast_enabled(device):
-            return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
-    return None
 
 
 def kv_heads(key: Node | None, heads: int) -> int:
@@ -107,16 +100,16 @@ def settle_vectors(trail: Trail, side: str) -> None:
             raise UnresolvedError(f"the {side} is multiplied by constants that differ by channel")
 
 
-def unpadded_width(tensor: torch.Tensor) -> int:
+def unpadded_width(array: Array) -> int:
     """How many channels are left when trailing ones that are zero everywhere are dropped."""
-    flat = tensor.reshape(-1, tensor.shape[-1])
+    flat = array.reshape((-1, array.shape[-1]))
     if not flat.shape[0]:
         return 0
-    used = flat.ne(0).any(0).nonzero()
-    return int(used.max()) + 1 if used.numel() else 0
+    used = np.flatnonzero(to_numpy(namespace(flat).any(flat != 0, axis=0)))
+    return int(used[-1]) + 1 if used.size else 0
 
 
-def width_of_heads(pending: Pending, rows: torch.Tensor, columns: torch.Tensor) -> int:
+def width_of_heads(pending: Pending, rows: Array, columns: Array) -> int:
     """The width of the product, without channels that were padded with zeros."""
     width = int(rows.shape[-1])
     trails = (pending.query_trail, pending.key_trail)

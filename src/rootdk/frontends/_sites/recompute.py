@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-import torch
+import numpy as np
+import numpy.typing as npt
 
+from rootdk._lib.arrays import Array, quiet
 from rootdk.frontends._graph.axes import Axes
 from rootdk.frontends._graph.node import Node
 from rootdk.frontends._graph.product import Product
 from rootdk.frontends._graph.scores import ScoreLine, ScoreStep
 from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.arrange import leading_labels, operand_tensors
-from rootdk.frontends._sites.values import TensorValues
+from rootdk.frontends._sites.numbers import Floats, doubles, eps_of, lifted, picked
+from rootdk.frontends._sites.values import ArrayValues
 
-__all__ = ["Mismatch", "Sample", "check_weights", "dot_products", "draw_sample", "eps_of"]
+__all__ = ["Mismatch", "Sample", "check_weights", "dot_products", "draw_sample", "softmax_of"]
 
 _INVISIBLE = -1e3
+
+Places = npt.NDArray[np.int64]
 
 
 @dataclass
@@ -37,51 +43,41 @@ class Mismatch:
 class Sample:
     """Index arrays (samples, along) of the label values, and which entries the product made."""
 
-    index: dict[str, torch.Tensor]
-    valid: torch.Tensor
-    places: list[torch.Tensor]
+    index: dict[str, Places]
+    valid: npt.NDArray[np.bool_]
+    places: list[Places]
 
 
-def eps_of(dtype: torch.dtype | str) -> float:
-    """The relative precision of a floating dtype (of float32 for anything else)."""
-    if isinstance(dtype, str):
-        dtype = getattr(torch, dtype, torch.float32)
-    return float(torch.finfo(dtype).eps) if dtype.is_floating_point else 2.0**-23
-
-
-def draw_sample(axes: Axes, dim: int, rows: int, generator: torch.Generator) -> Sample:
+def draw_sample(axes: Axes, dim: int, rows: int, generator: np.random.Generator) -> Sample:
     """Draw rows along ``dim`` of a tensor with these axes, evenly over all the others."""
     shape = axes.shape
     along = shape[dim]
-    total = 1
-    for position, size in enumerate(shape):
-        total *= size if position != dim else 1
-    count = min(rows, total)
-    chosen = (
-        torch.randperm(total, generator=generator)[:count]
-        if total <= 1 << 20
-        else (torch.randint(total, (count,), generator=generator))
-    )
-    places: list[torch.Tensor] = []
+    total = math.prod(size for position, size in enumerate(shape) if position != dim)
+    drawn = generator.choice(total, min(rows, total), replace=total > 1 << 20)
+    chosen = drawn.astype(np.int64)
+    places: list[Places] = []
     rest = chosen
     for position in range(len(shape) - 1, -1, -1):
         if position == dim:
-            places.append(torch.arange(along)[None, :])
+            places.append(np.arange(along)[None, :])
             continue
         places.append((rest % shape[position])[:, None])
         rest = rest // shape[position]
     places.reverse()
-    index: dict[str, torch.Tensor] = {}
-    valid = torch.ones(1, along, dtype=torch.bool)
+    return _labelled(axes, dim, places)
+
+
+def _labelled(axes: Axes, dim: int, places: list[Places]) -> Sample:
+    """The label values that the places stand for."""
+    index: dict[str, Places] = {}
+    valid = np.ones((1, axes.shape[dim]), dtype=np.bool_)
     for position, at in enumerate(places):
         dim_axes = axes.dims[position]
         local = at - dim_axes.start
-        size = 1
-        for atom in dim_axes.atoms:
-            size *= atom.size
         if position == dim:
+            size = math.prod(atom.size for atom in dim_axes.atoms)
             valid = (local >= 0) & (local < max(size, 1))
-            local = local.clamp(0, max(size - 1, 0))
+            local = local.clip(0, max(size - 1, 0))
         for atom in reversed(dim_axes.atoms):
             digit = (local % atom.size) * atom.stride
             index[atom.label] = index[atom.label] + digit if atom.label in index else digit
@@ -89,167 +85,195 @@ def draw_sample(axes: Axes, dim: int, rows: int, generator: torch.Generator) -> 
     return Sample(index, valid, places)
 
 
-def _gathered(tensor: torch.Tensor, labels: tuple[str, ...], sample: Sample) -> torch.Tensor:
+def _gathered(array: Array, labels: tuple[str, ...], sample: Sample) -> Floats:
     """Rows of (…, head_dim) at the sampled label values, in float64."""
-    zero = torch.zeros(1, 1, dtype=torch.long)
+    zero = np.zeros((1, 1), dtype=np.int64)
     where = []
-    for label, size in zip(labels, tensor.shape[:-1], strict=True):
+    for label, size in zip(labels, array.shape[:-1], strict=True):
         at = sample.index.get(label, zero)
-        where.append((at if size != 1 else torch.zeros_like(at)).to(tensor.device))
-    return tensor[tuple(where)].double()
+        where.append(at if size != 1 else np.zeros_like(at))
+    return picked(array, where).astype(np.float64, copy=False)
 
 
-def dot_products(product: Product, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
+def dot_products(product: Product, sample: Sample) -> tuple[Floats, Floats]:
     """q·k and |q||k| at the sampled places, (samples, along), in float64."""
     rows, columns = operand_tensors(product)
-    one = _gathered(rows, (*leading_labels(product, rows.dim()), "Q"), sample)
-    two = _gathered(columns, (*leading_labels(product, columns.dim()), "K"), sample)
-    dots = (one * two).sum(-1)
-    sizes = one.norm(dim=-1) * two.norm(dim=-1)
+    one = _gathered(rows, (*leading_labels(product, len(rows.shape)), "Q"), sample)
+    two = _gathered(columns, (*leading_labels(product, len(columns.shape)), "K"), sample)
+    with quiet():
+        dots = np.einsum("...d,...d->...", one, two)
+        sizes = np.linalg.norm(one, axis=-1) * np.linalg.norm(two, axis=-1)
     return dots, sizes
 
 
 def recompute(
-    line: ScoreLine, product: Product, sample: Sample, scale: float, values: TensorValues
-) -> tuple[torch.Tensor, torch.Tensor]:
+    line: ScoreLine, product: Product, sample: Sample, scale: float, values: ArrayValues
+) -> tuple[Floats, Floats]:
     """The final scores at the sampled places from the claimed scale and steps; and |q||k|·c."""
     dots, sizes = dot_products(product, sample)
-    total = scale
-    scores = dots * total
+    scores = dots * scale
     for position, step in enumerate(line.steps):
         scores = _apply(step, scores, line.factor_after(position), sample, values)
-    return scores, sizes * abs(total)
+    return scores, sizes * abs(scale)
 
 
-def _side(node: Node, step: ScoreStep, sample: Sample, values: TensorValues) -> torch.Tensor:
-    """A side operand at the sampled places."""
+def _side(node: Node, step: ScoreStep, sample: Sample, values: ArrayValues) -> npt.NDArray[Any]:
+    """A side operand at the sampled places: booleans, or else float64."""
     if node.value is not None and not node.shape:
-        return torch.tensor(node.value, dtype=torch.float64)
-    tensor = values.tensor(node)
-    if tensor is None:
+        return np.asarray(node.value, dtype=np.float64)
+    array = values.tensor(node)
+    if array is None:
         raise UnresolvedError("a mask or bias was no longer held")
-    shape = step.axes.shape
-    tensor = tensor.reshape((1,) * (len(shape) - tensor.dim()) + tuple(tensor.shape))
-    zero = torch.zeros(1, 1, dtype=torch.long)
+    array = lifted(array, len(step.axes.shape))
+    zero = np.zeros((1, 1), dtype=np.int64)
     where = []
-    for dim, have in zip(step.axes.dims, tensor.shape, strict=True):
+    for dim, have in zip(step.axes.dims, array.shape, strict=True):
         at = zero
         for atom in dim.atoms:
             label = sample.index.get(atom.label, zero)
             at = at * atom.size + (label // atom.stride) % atom.size
-        where.append((at + dim.start if have != 1 else torch.zeros_like(at)).to(tensor.device))
-    out = tensor[tuple(where)]
-    return out if out.dtype == torch.bool else out.double()
+        where.append(at + dim.start if have != 1 else np.zeros_like(at))
+    return picked(array, where)
 
 
 def _apply(
-    step: ScoreStep,
-    scores: torch.Tensor,
-    after: float,
-    sample: Sample,
-    values: TensorValues,
-) -> torch.Tensor:
+    step: ScoreStep, scores: Floats, after: float, sample: Sample, values: ArrayValues
+) -> Floats:
     if step.kind == "add" and step.other is not None:
-        return scores + step.sign * after * _side(step.other, step, sample, values).double()
+        return scores + step.sign * after * _side(step.other, step, sample, values)
     if step.kind == "multiply" and step.other is not None:
-        side = _side(step.other, step, sample, values).double()
+        side = _side(step.other, step, sample, values).astype(np.float64)
         return scores / side if step.node.op == "div" else scores * side
     if step.kind == "fill" and step.other is not None:
         mask = _side(step.other, step, sample, values)
         hit = (mask == 0) if step.keep_when else (mask != 0)
-        fill = torch.full_like(scores, float(step.value or 0.0) * after)
-        return torch.where(hit, fill, scores)
+        return np.where(hit, float(step.value or 0.0) * after, scores)
     if step.kind == "softcap":
-        return torch.tanh(scores / after) * after
+        return np.tanh(scores / after) * after
     if step.kind == "clamp":
-        return (scores / after).clamp(min=step.low, max=step.value) * after
+        low = -math.inf if step.low is None else step.low
+        high = math.inf if step.value is None else step.value
+        return (scores / after).clip(low, high) * after
     if step.kind == "extra":
         return _extended(step, scores, after, sample, values)
     return scores
 
 
 def _extended(
-    step: ScoreStep, scores: torch.Tensor, after: float, sample: Sample, values: TensorValues
-) -> torch.Tensor:
+    step: ScoreStep, scores: Floats, after: float, sample: Sample, values: ArrayValues
+) -> Floats:
     """Concatenated columns (a sink): their own values where the product made none."""
     node, dim = step.node, step.node.attrs["dim"]
     parts = []
     for position, source in enumerate(node.inputs):
         if position == int(step.value or 0):
-            parts.append(torch.full(source.shape, float("nan")))
+            parts.append(np.full(source.shape, np.nan))
             continue
         held = values.tensor(source)
         if held is None:
             raise UnresolvedError("a concatenated column was no longer held")
-        parts.append(held.double().cpu())
+        parts.append(doubles(held))
     # The places are those of the softmax; they are the same here unless axes moved in between.
     if len(sample.places) != len(node.shape):
         raise UnresolvedError("concatenated scores were reshaped before the softmax")
-    whole = torch.cat([p.double() for p in parts], dim)
-    extra = whole[tuple(torch.broadcast_tensors(*sample.places))]
-    return torch.where(sample.valid, scores, extra * after)
+    extra = np.concatenate(parts, dim)[tuple(sample.places)]
+    return np.where(sample.valid, scores, extra * after)
+
+
+def softmax_of(scores: Floats) -> Floats:
+    """The softmax over the last axis; a row without a finite or visible score is NaN."""
+    with quiet():
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
 def check_weights(
     line: ScoreLine,
     sample: Sample,
     scale: float,
-    observed: torch.Tensor,
-    argument: torch.Tensor | None,
+    observed: Array,
+    argument: Array | None,
     score_dtype: str,
-    values: TensorValues,
+    values: ArrayValues,
     ratio_only: bool,
 ) -> Mismatch:
     """Compare recomputed with observed weights, and scores where they are at hand."""
-    scores, sizes = recompute(line, line.product, sample, scale, values)
-    scores = scores.expand(torch.broadcast_shapes(scores.shape, sample.valid.shape)).contiguous()
-    places = torch.broadcast_tensors(*sample.places)
-    seen = observed[tuple(p.to(observed.device) for p in places)].double().cpu()
-    scores, sizes = scores.cpu(), sizes.cpu()
-    eps = eps_of(score_dtype)
-    # A row whose keys are all hidden by a finite fill has lost its scores to rounding.
-    alive = (torch.isfinite(scores) & (scores > _INVISIBLE)).any(-1)
-    alive &= torch.isfinite(sizes).all(-1)
-    # The error of a sum of n products grows with its depth.
-    depth = 4.0 + math.log2(max(line.product.rows.shape[-1] if line.product.rows.shape else 1, 2))
-    slack = eps * (16.0 + 2.0 * depth * sizes.amax(-1) + 4.0 * _largest(scores))
-    worst, bound = 0.0, 0.0
-    if argument is not None:
-        given = argument[tuple(p.to(argument.device) for p in places)].double().cpu()
-        both = torch.isfinite(given) & torch.isfinite(scores) & (given > _INVISIBLE)
-        both &= alive[:, None] & torch.isfinite(sizes)
-        apart = torch.where(both, given - scores, torch.zeros_like(given))
-        if line.shifted:
-            # A number per row was subtracted before the softmax; it changes nothing.
-            apart = apart - apart.sum(-1, keepdim=True) / both.sum(-1, keepdim=True).clamp(min=1)
-        off = torch.where(both, apart.abs(), torch.zeros_like(given))
-        allowed = eps * (depth * sizes + 4.0 * given.abs().nan_to_num(0.0) + 1e-3 * sizes.amax())
-        allowed = allowed.expand_as(off) + 1e-30
-        excess = (off / allowed).nan_to_num(0.0)
-        if excess.numel():
-            place = int(excess.reshape(-1).argmax())
-            worst = float(off.reshape(-1)[place])
-            bound = float(allowed.reshape(-1)[place])
-            if worst > bound:
-                return Mismatch(int(alive.sum()), worst, 0.0 if math.isnan(bound) else bound)
-    weights = torch.softmax(scores, -1)
-    if ratio_only:
-        seen = seen / seen.sum(-1, keepdim=True)
-    alive &= torch.isfinite(seen).all(-1) & torch.isfinite(weights).all(-1)
-    gap = (weights - seen).abs()
-    allowed = 4.0 * eps_of(observed.dtype) * (1.0 + 0.0 * weights) + 2.0 * weights * slack[:, None]
-    allowed = allowed.clamp(max=1.0).nan_to_num(0.0)
-    gap = torch.where(alive[:, None], gap, torch.zeros_like(gap))
-    if gap.numel():
-        place = int((gap - allowed).reshape(-1).argmax())
-        if float(gap.reshape(-1)[place]) > float(allowed.reshape(-1)[place]) or argument is None:
-            worst = float(gap.reshape(-1)[place])
-            bound = float(allowed.reshape(-1)[place])
-    return Mismatch(int(alive.sum()), worst, 0.0 if math.isnan(bound) else bound)
+    with quiet():
+        scores, sizes = recompute(line, line.product, sample, scale, values)
+        scores = np.broadcast_to(scores, np.broadcast_shapes(scores.shape, sample.valid.shape))
+        eps = eps_of(score_dtype)
+        # A row whose keys are all hidden by a finite fill has lost its scores to rounding.
+        alive = np.any(np.isfinite(scores) & (scores > _INVISIBLE), axis=-1)
+        alive = np.asarray(alive & np.isfinite(sizes).all(-1))
+        # The error of a sum of n products grows with its depth.
+        width = line.product.rows.shape[-1] if line.product.rows.shape else 1
+        depth = 4.0 + math.log2(max(width, 2))
+        worst = Mismatch(int(alive.sum()), 0.0, 0.0)
+        if argument is not None:
+            given = picked(argument, sample.places)
+            worst = _score_gap(given, scores, sizes, alive, line.shifted, eps, depth)
+            if worst.difference > worst.bound:
+                return worst
+        slack = eps * (16.0 + 2.0 * depth * sizes.max(-1, initial=0.0) + 4.0 * _largest(scores))
+        seen = picked(observed, sample.places)
+        if ratio_only:
+            seen = seen / seen.sum(-1, keepdims=True)
+        found = _weight_gap(softmax_of(scores), seen, alive, slack, eps_of(observed))
+    if found is not None and (found.difference > found.bound or argument is None):
+        return found
+    return worst
 
 
-def _largest(scores: torch.Tensor) -> torch.Tensor:
-    finite = torch.where(
-        torch.isfinite(scores) & (scores > _INVISIBLE), scores.abs(), torch.zeros_like(scores)
-    )
-    return finite.amax(-1)
+def _score_gap(
+    given: Floats,
+    scores: Floats,
+    sizes: Floats,
+    alive: npt.NDArray[np.bool_],
+    shifted: bool,
+    eps: float,
+    depth: float,
+) -> Mismatch:
+    """The largest difference of scores, against what their dtype allows at that place."""
+    both = np.isfinite(given) & np.isfinite(scores) & (given > _INVISIBLE)
+    both &= alive[:, None] & np.isfinite(sizes)
+    apart = np.where(both, given - scores, 0.0)
+    if shifted:
+        # A number per row was subtracted before the softmax; it changes nothing.
+        apart = apart - apart.sum(-1, keepdims=True) / both.sum(-1, keepdims=True).clip(1)
+    off = np.where(both, np.abs(apart), 0.0)
+    sized = np.where(np.isfinite(given), np.abs(given), 0.0)
+    allowed = eps * (depth * sizes + 4.0 * sized + 1e-3 * sizes.max(initial=0.0)) + 1e-30
+    found = _at_worst(off, np.broadcast_to(allowed, off.shape), alive, np.divide)
+    return found or Mismatch(int(alive.sum()), 0.0, 0.0)
+
+
+def _weight_gap(
+    weights: Floats,
+    seen: Floats,
+    alive: npt.NDArray[np.bool_],
+    slack: Floats,
+    eps: float,
+) -> Mismatch | None:
+    """The largest difference of weights, against what the dtypes allow at that place."""
+    alive = alive & np.isfinite(seen).all(-1) & np.isfinite(weights).all(-1)
+    gap = np.where(alive[:, None], np.abs(weights - seen), 0.0)
+    allowed = 4.0 * eps + 2.0 * weights * np.atleast_1d(slack)[:, None]
+    allowed = np.nan_to_num(allowed.clip(max=1.0), nan=0.0)
+    return _at_worst(gap, np.broadcast_to(allowed, gap.shape), alive, np.subtract)
+
+
+def _at_worst(
+    gap: Floats, allowed: Floats, alive: npt.NDArray[np.bool_], against: Any
+) -> Mismatch | None:
+    if not gap.size:
+        return None
+    excess = np.nan_to_num(against(gap, allowed), nan=0.0)
+    place = int(excess.reshape(-1).argmax())
+    bound = float(allowed.reshape(-1)[place])
+    difference = float(gap.reshape(-1)[place])
+    return Mismatch(int(alive.sum()), difference, 0.0 if math.isnan(bound) else bound)
+
+
+def _largest(scores: Floats) -> Floats:
+    seen = np.isfinite(scores) & (scores > _INVISIBLE)
+    return np.asarray(np.where(seen, np.abs(scores), 0.0).max(-1, initial=0.0))

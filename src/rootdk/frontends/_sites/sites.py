@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from rootdk.frontends._graph.declared import declared_scale
 from rootdk.frontends._graph.trail import FactorStep, Trail
+from rootdk.frontends._sites.numbers import eps_of
 from rootdk.frontends._sites.pending import Pending
-from rootdk.frontends._sites.recompute import eps_of
-from rootdk.frontends._torch.scopes import Scopes
 from rootdk.records import (
     AttentionSite,
     Factor,
@@ -25,13 +23,19 @@ from rootdk.records import (
 )
 from rootdk.stats import Summary
 
-__all__ = ["build_sites"]
+__all__ = ["ConfigsAt", "build_sites"]
+
+ConfigsAt = Callable[[str], Iterable[Any]]
 
 
 def build_sites(
-    pending: list[Pending], model: torch.nn.Module, scopes: Scopes
+    pending: list[Pending], target: str, configs_at: ConfigsAt
 ) -> tuple[tuple[AttentionSite, ...], dict[str, Summary]]:
-    """Name the sites, in the order in which they ran, and describe each."""
+    """Name the sites, in the order in which they ran, and describe each.
+
+    ``target`` is the name of a site in no module; ``configs_at`` gives the configs that speak of
+    a module path, the nearest first.
+    """
     calls: Counter[str] = Counter()
     counts = Counter(_path(p) for p in pending)
     sites: list[AttentionSite] = []
@@ -39,11 +43,11 @@ def build_sites(
     for item in pending:
         path = _path(item)
         calls[path] += 1
-        name = path or type(model).__name__
+        name = path or target
         if counts[path] > 1:
             name = f"{name}#{calls[path]}"
         site = _site(item, name, path, calls[path] - 1)
-        site = _with_declaration(site, model, scopes)
+        site = _with_declaration(site, configs_at(path))
         sites.append(site)
         if item.summary is not None and site.resolved:
             summaries[name] = item.summary
@@ -238,14 +242,7 @@ def _verification(pending: Pending) -> Verification:
     )
 
 
-def _with_declaration(site: AttentionSite, model: torch.nn.Module, scopes: Scopes) -> AttentionSite:
-    """What a config says about the scale of this site, the nearest config first."""
-    configs: list[Any] = []
-    parts = site.module_path.split(".") if site.module_path else []
-    for depth in range(len(parts), -1, -1):
-        module = scopes.modules.get(".".join(parts[:depth]))
-        config = getattr(module, "config", None)
-        if config is not None and all(config is not c for c in configs):
-            configs.append(config)
+def _with_declaration(site: AttentionSite, configs: Iterable[Any]) -> AttentionSite:
+    """What a config says about the scale of this site."""
     expected = declared_scale(configs, site)
     return site if expected is None else replace(site, expected=expected)

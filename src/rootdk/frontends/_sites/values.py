@@ -1,80 +1,88 @@
-"""Questions that a walk asks about the entries of side operands, answered from tensors."""
+"""Questions that a walk asks about the entries of side operands, answered from arrays."""
 
 from __future__ import annotations
 
-import torch
+from typing import Any
 
+import numpy as np
+
+from rootdk._lib.arrays import Array, dtype_name, is_bool, namespace, to_numpy
 from rootdk.frontends._graph.node import Node
+from rootdk.frontends._sites.numbers import count, eps_of, turned
 
-__all__ = ["TensorValues"]
+__all__ = ["ArrayValues", "is_complex"]
 
 _LOOKED_AT = 1 << 22
 
 
-class TensorValues:
-    """Answers from the tensors that the recorder holds on the nodes."""
+class ArrayValues:
+    """Answers from the arrays that a recording holds on the nodes."""
 
-    def tensor(self, node: Node) -> torch.Tensor | None:
-        """The tensor of a node, if it is held."""
-        held = node.attrs.get("tensor")
-        return held if isinstance(held, torch.Tensor) else None
+    def tensor(self, node: Node) -> Array | None:
+        """The array of a node, if it is held."""
+        return node.attrs.get("tensor")
 
     def uniform(self, node: Node) -> float | None:
-        """The value of a tensor whose entries are all equal; None otherwise."""
-        tensor = self.tensor(node)
-        if tensor is None or tensor.numel() == 0 or tensor.numel() > _LOOKED_AT:
+        """The value of an array whose entries are all equal; None otherwise."""
+        array = self.tensor(node)
+        if array is None or not 0 < count(array) <= _LOOKED_AT:
             return None
-        if tensor.is_complex() or tensor.dtype == torch.bool:
+        if is_complex(array) or is_bool(array):
             return None
-        first = tensor.reshape(-1)[0]
-        return float(first) if bool((tensor == first).all()) else None
+        first = array.reshape((-1,))[0]
+        return float(first) if bool(namespace(array).all(array == first)) else None
 
     def binary(self, node: Node) -> bool:
         """Whether every entry is 0 or 1, and both occur."""
-        tensor = self.tensor(node)
-        if tensor is None or tensor.numel() == 0 or tensor.is_complex():
+        array = self.tensor(node)
+        if array is None or count(array) == 0 or is_complex(array):
             return False
-        if tensor.dtype == torch.bool:
+        if is_bool(array):
             return True
-        zeros = tensor == 0
-        return bool((zeros | (tensor == 1)).all()) and bool(zeros.any())
+        xp = namespace(array)
+        zeros = array == 0
+        return bool(xp.all(zeros | (array == 1))) and bool(xp.any(zeros))
 
     def rotation_gain(self, first: Node, second: Node) -> float | None:
         """√(first² + second²) where that is one number everywhere; None otherwise."""
         one, two = self.tensor(first), self.tensor(second)
         if one is None or two is None:
             return None
-        squares = one.double() ** 2 + two.double() ** 2
-        return _one_number(squares.sqrt(), float(torch.finfo(_float(one.dtype)).eps))
+        squares = _wide(one) ** 2 + _wide(two) ** 2
+        return _one_number(np.sqrt(squares), eps_of(one))
 
     def modulus(self, node: Node) -> float | None:
         """The absolute value of complex entries where it is one number; None otherwise."""
-        tensor = self.tensor(node)
-        if tensor is None:
-            return None
-        return _one_number(tensor.abs().double(), 1e-6)
+        array = self.tensor(node)
+        return None if array is None else _one_number(np.abs(_wide(array)), 1e-6)
 
     def isometry(self, node: Node) -> float | None:
         """c where the matrix is c times an orthogonal one; None otherwise."""
-        tensor = self.tensor(node)
-        if tensor is None or tensor.dim() < 2 or tensor.shape[-1] != tensor.shape[-2]:
+        array = self.tensor(node)
+        if array is None or len(array.shape) < 2 or array.shape[-1] != array.shape[-2]:
             return None
-        matrix = tensor.double()
-        gram = matrix.transpose(-1, -2) @ matrix
-        size = gram.diagonal(dim1=-2, dim2=-1)
-        gain = _one_number(size.sqrt(), 1e-6)
-        off = gram - torch.diag_embed(size)
-        if gain is None or float(off.abs().max()) > 1e-4 * gain**2:
+        matrix = _wide(array)
+        gram = turned(matrix) @ matrix
+        size = np.diagonal(gram, axis1=-2, axis2=-1)
+        gain = _one_number(np.sqrt(size), 1e-6)
+        off = gram - size[..., None] * np.eye(gram.shape[-1])
+        if gain is None or float(np.abs(off).max()) > 1e-4 * gain**2:
             return None
         return gain
 
 
-def _float(dtype: torch.dtype) -> torch.dtype:
-    return dtype if dtype.is_floating_point else torch.float32
+def is_complex(array: Array) -> bool:
+    return dtype_name(array).startswith("complex")
 
 
-def _one_number(values: torch.Tensor, eps: float) -> float | None:
-    if values.numel() == 0:
+def _wide(array: Array) -> Any:
+    """The entries on the host, in float64 or complex128."""
+    values = to_numpy(array)
+    return values.astype(np.complex128 if is_complex(array) else np.float64, copy=False)
+
+
+def _one_number(values: Any, eps: float) -> float | None:
+    if values.size == 0:
         return None
     low, high = float(values.min()), float(values.max())
     return (low + high) / 2 if high - low <= max(1e-4, 4 * eps) * high else None

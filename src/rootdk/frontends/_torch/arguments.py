@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from rootdk.frontends._graph.node import Kind
+from rootdk.frontends._sites.recording import SIDE_ENTRIES
 from rootdk.frontends._torch.identity import Identities
 
 __all__ = [
-    "SIDE_ENTRIES",
     "by_node",
     "by_node_map",
     "flat_tensors",
@@ -19,9 +19,6 @@ __all__ = [
     "number_in",
     "written_by",
 ]
-
-# Side operands of up to this many entries are held for the walks.
-SIDE_ENTRIES = 1 << 22
 
 
 def number_in(tensor: torch.Tensor) -> float | None:

@@ -13,8 +13,8 @@ import torch
 import rootdk
 from rootdk.frontends._base import Trace
 from rootdk.frontends._graph.node import Kind
-from rootdk.frontends._sites.attend import Attending
 from rootdk.frontends._sites.sites import build_sites
+from rootdk.frontends._torch.fused import TorchAttending
 from rootdk.frontends._torch.recorder import Recorder
 from rootdk.frontends._torch.scopes import Scopes
 from rootdk.frontends._torch.state import Untouched, model_state
@@ -42,7 +42,7 @@ def run(
     size = sum(p.numel() * p.element_size() for p in model.parameters())
     recorder = Recorder(max(_BUDGET, size // 2))
     scopes = Scopes(model, recorder)
-    attending = Attending(
+    attending = TorchAttending(
         recorder,
         rows=rows,
         seed=0 if seed is None else seed,
@@ -65,7 +65,7 @@ def run(
         model(*args, **kwargs)
     remarks = _faults(attending, recorder)
     pending = attending.finished()
-    sites, summaries = build_sites(pending, model, scopes)
+    sites, summaries = build_sites(pending, type(model).__name__, scopes.configs_at)
     recorder.retainer.clear()
     recorder.identities.clear()
     return Trace(
@@ -80,7 +80,7 @@ def run(
     )
 
 
-def _faults(attending: Attending, recorder: Recorder) -> tuple[str, ...]:
+def _faults(attending: TorchAttending, recorder: Recorder) -> tuple[str, ...]:
     """Sites at which the tracer itself failed are unresolved, and said."""
     remarks: list[str] = []
     for node, said in recorder.faults:

@@ -12,7 +12,6 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
-from rootdk.frontends._sites.pending import current_autocast
 from rootdk.frontends._torch.recorder import Recorder
 
 __all__ = ["Scopes"]
@@ -53,6 +52,17 @@ class Scopes:
             for handle in handles:
                 handle.remove()
 
+    def configs_at(self, path: str) -> list[Any]:
+        """The configs of the modules around a path, the nearest first."""
+        configs: list[Any] = []
+        parts = path.split(".") if path else []
+        for depth in range(len(parts), -1, -1):
+            module = self.modules.get(".".join(parts[:depth]))
+            config = getattr(module, "config", None)
+            if config is not None and all(config is not c for c in configs):
+                configs.append(config)
+        return configs
+
     def _enter(self, module: torch.nn.Module, args: Any) -> None:
         self._calls += 1
         path = self.paths.get(id(module))
@@ -83,3 +93,10 @@ class Scopes:
         self.recorder.module_path = self._stack[-1][2] if self._stack else ""
         # Within a dispatch mode autocast looks switched off, so it is asked for here.
         self.recorder.autocast = current_autocast()
+
+
+def current_autocast() -> str | None:
+    for device in ("cuda", "cpu"):
+        if torch.is_autocast_enabled(device):
+            return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+    return None

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from rootdk.frontends._sites.call import Call
-from rootdk.frontends._sites.recompute import Mismatch, eps_of
+from rootdk.frontends._sites.numbers import eps_of
+from rootdk.frontends._sites.recompute import Mismatch
 from rootdk.records import Addend
 
 __all__ = ["Layer"]
@@ -72,33 +74,29 @@ class Layer:
         call: Call,
         source: torch.Tensor,
         observed: torch.Tensor,
-        generator: torch.Generator,
+        generator: np.random.Generator,
         rows: int,
     ) -> Mismatch:
         """Recompute sampled positions of the layer's output from q, k and v."""
         batch, heads, length, _ = call.query.shape
         total = batch * length
         count = min(max(rows // max(heads, 1), 4), total)
-        chosen = torch.randperm(total, generator=generator)[:count].to(source.device)
-        b, i = chosen // length, chosen % length
-        joined = torch.stack(
-            [
-                torch.cat([call.output(one, h, at[None])[0] for h in range(heads)])
-                for one, at in zip(b.tolist(), i, strict=True)
-            ]
+        chosen = generator.permutation(total)[:count]
+        pairs = [(int(at // length), np.asarray([at % length])) for at in chosen]
+        joined = np.stack(
+            [np.concatenate([call.output(b, h, at)[0] for h in range(heads)]) for b, at in pairs]
         )
+        alive = np.stack([np.isfinite(call.scores(b, 0, at)).any() for b, at in pairs])
+        b = torch.as_tensor(chosen // length, device=source.device)
+        i = torch.as_tensor(chosen % length, device=source.device)
         weight, bias = self.out_weight.double(), self.out_bias.double()
-        out = torch.nn.functional.linear(joined, weight, bias)
+        given = torch.as_tensor(joined, device=weight.device)
+        out = torch.nn.functional.linear(given, weight, bias)
         if self.encoder:
             out = self._after(source[b, i].double(), out)
         seen = observed[b, i].double()
-        alive = torch.stack(
-            [
-                torch.isfinite(call.scores(one, 0, at[None])).any()
-                for one, at in zip(b.tolist(), i, strict=True)
-            ]
-        )
-        gap = torch.where(alive[:, None], (out - seen).abs(), torch.zeros_like(out))
+        kept = torch.as_tensor(alive, device=out.device)
+        gap = torch.where(kept[:, None], (out - seen).abs(), torch.zeros_like(out))
         size = max(float(out.abs().max()), 1.0)
         bound = eps_of(observed.dtype) * size * 64.0
         return Mismatch(count, float(gap.max()) if gap.numel() else 0.0, bound)

@@ -1,0 +1,216 @@
+"""One fused attention call, understood: verified, and measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rootdk._lib.arrays import Array, dtype_name, namespace
+from rootdk.frontends._graph.node import LAYOUT, Kind, Node
+from rootdk.frontends._graph.operand import OperandWalk
+from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
+from rootdk.frontends._sites.call import Call
+from rootdk.frontends._sites.masks import hidden_by
+from rootdk.frontends._sites.measuring import measure_call
+from rootdk.frontends._sites.numbers import chosen, eps_of, is_float, lifted, not_finite, picked
+from rootdk.frontends._sites.pending import Pending, kv_heads, settle_vectors, width_of_heads
+from rootdk.frontends._sites.recompute import Mismatch
+from rootdk.frontends._sites.recording import Recording
+from rootdk.frontends._sites.replay import require_operand
+from rootdk.records import Addend
+
+__all__ = ["Calls", "four"]
+
+
+class Calls:
+    """The part of the listener that deals with fused calls, once their arguments are read."""
+
+    recorder: Recording
+    rows: int
+    statistics: bool
+    generator: np.random.Generator
+    fused: list[Pending]
+    training_of: Callable[[], bool]
+    progress: Callable[[str], None] | None
+
+    def on_fused(
+        self, name: str, node: Node, args: Sequence[Any], kwargs: dict[str, Any], out: Any
+    ) -> bool:
+        """Understand one fused call; return whether it could be."""
+        return False
+
+    def projection_input(self, trail: Trail | None) -> Array | None:
+        """What entered the projection at the end of a trail, if it is still held."""
+        if trail is None or len(trail.terminals) != 1:
+            return None
+        (terminal,) = trail.terminals
+        for _ in range(8):
+            if terminal.op in {"matmul", "linear", "conv"}:
+                break
+            if not terminal.inputs:
+                return None
+            terminal = terminal.inputs[0]
+        else:
+            return None
+        source = max(terminal.inputs[:2], key=lambda n: n.kind)
+        width = source.shape[-1] if source.shape else 0
+        while source.op in LAYOUT and len(source.inputs) == 1:
+            source = source.inputs[0]
+        held = self.recorder.retainer.value(source)
+        if held is None:
+            held = self.recorder.values.tensor(source)
+        if held is None or len(held.shape) < 2 or not is_float(held):
+            return None
+        return held if held.shape[-1] == width else None
+
+    def mask_call(self, call: Call, mask: Array, node: Node, source: Node | None) -> None:
+        """Give a call its mask: booleans that say what is visible, or numbers to add."""
+        mask = lifted(mask, 4)
+        if dtype_name(mask) == "bool":
+            call.visible = mask
+            call.fills.append(Addend(kind="mask", fill=-math.inf, source=node.source))
+            return
+        low, hidden = hidden_by(mask)
+        rest = mask if hidden is None else chosen(hidden, 0.0, mask)
+        if hidden is not None:
+            call.visible = ~hidden
+            call.fills.append(Addend(kind="mask", fill=low, source=node.source))
+        if bool(namespace(rest).any(rest != 0)):
+            learned = source is not None and source.kind >= Kind.PARAMETER
+            call.bias = rest
+            call.learned_bias = learned
+            call.fills.append(Addend(kind="bias", learned=learned, source=node.source))
+
+    def begin_call(self, node: Node, spelling: str, call: Call, dropout: float) -> Pending:
+        pending = Pending(node, spelling)
+        pending.met_values = True
+        pending.autocast = self.recorder.autocast
+        pending.training = self.training_of()
+        pending.score_dtype = dtype_name(call.query)
+        pending.normalisation = {"exponentials": "kernel", "dtype": "float32"}
+        pending.dropout = dropout
+        pending.dropout_node = node if dropout else None
+        pending.causal = "top_left" if call.causal else None
+        pending.product_node = node
+        pending.addends = list(call.fills)
+        pending.cap = call.softcap
+        pending.value_dim = int(call.value.shape[-1])
+        pending.shapes = {
+            "batch": int(call.query.shape[0]),
+            "num_heads": int(call.query.shape[1]),
+            "num_kv_heads": int(call.key.shape[1]),
+            "queries": int(call.query.shape[2]),
+            "keys": int(call.key.shape[2]),
+            "head_dim": int(call.query.shape[3]),
+        }
+        node.attrs["output_of"] = node.index
+        self.fused.append(pending)
+        if self.progress is not None:
+            self.progress(node.module_path)
+        return pending
+
+    def finish_call(
+        self,
+        pending: Pending,
+        call: Call,
+        factor: FactorStep,
+        tensors: list[Array],
+        observed: Array,
+    ) -> None:
+        node = pending.node
+        pending.observed["nonfinite_inputs"] = sum(not_finite(t) for t in tensors[:2])
+        try:
+            walk = OperandWalk(self.recorder.values, node.scope)
+            trails = [walk.operand(source) for source in node.inputs[:2]]
+            pending.query_trail, pending.key_trail = trails
+            pending.shapes["head_dim"] = width_of_heads(pending, tensors[0], tensors[1])
+            self._gather_factors(pending, trails, factor)
+            pending.shapes["num_kv_heads"] = self._kv_heads(pending, node.inputs[1])
+            if not pending.dropout:
+                pending.mismatch = self._compare(call, observed)
+                if not pending.mismatch.within:
+                    raise UnresolvedError(
+                        "the recomputed output differs from the observed one by "
+                        f"{pending.mismatch.difference:.3g} (the dtype allows "
+                        f"{pending.mismatch.bound:.3g})"
+                    )
+            self._compare_operands(pending, node, tensors, trails)
+        except UnresolvedError as reason:
+            pending.unresolved = str(reason)
+            return
+        if self.statistics:
+            self._measure_call(pending, call, trails)
+
+    def _kv_heads(self, pending: Pending, key: Node) -> int:
+        here = kv_heads(key, pending.shapes["num_heads"])
+        return min(here, pending.shapes["num_kv_heads"])
+
+    @staticmethod
+    def _gather_factors(pending: Pending, trails: list[Trail], factor: FactorStep) -> None:
+        for trail, place in zip(trails, ("query", "key"), strict=True):
+            settle_vectors(trail, place)
+            pending.factors.extend((step, place) for step in trail.factors)
+            for vector in trail.vectors:
+                step = FactorStep(vector, None, "position-dependent", "a factor per position")
+                pending.factors.append((step, place))
+        pending.factors.append((factor, "kernel"))
+
+    def _compare(self, call: Call, observed: Array) -> Mismatch:
+        batch, heads, queries = call.query.shape[:3]
+        if not batch * heads * queries or not call.key.shape[2]:
+            return Mismatch(0, 0.0, 0.0)
+        pairs = self.generator.integers(batch * heads, size=min(4, batch * heads))
+        each = max(self.rows // len(pairs), 1)
+        worst, bound, count = 0.0, 0.0, 0
+        for pair in pairs.tolist():
+            b, h = divmod(pair, heads)
+            rows = self.generator.integers(queries, size=min(each, queries))
+            expected, seen = call.output(b, h, rows), picked(observed[b, h], [rows])
+            fit = np.isfinite(expected) & np.isfinite(seen)
+            gap = float(np.abs(np.where(fit, expected - seen, 0.0)).max(initial=0.0))
+            size = call.largest_value(b)
+            allowed = eps_of(observed) * size * (16.0 + 4.0 * call.reach(b, h, rows))
+            count += len(rows)
+            if not bound or gap * bound > worst * allowed:
+                worst, bound = gap, allowed
+        return Mismatch(count, worst, bound)
+
+    def _compare_operands(
+        self, pending: Pending, node: Node, tensors: list[Array], trails: list[Trail]
+    ) -> None:
+        for source, tensor, trail in zip(node.inputs[:2], tensors[:2], trails, strict=True):
+            require_operand(source, tensor, trail, self.recorder, node.scope)
+        pending.operands = "equal"
+
+    def _measure_call(self, pending: Pending, call: Call, trails: list[Trail]) -> None:
+        query_factor, key_factor = trails[0].constant, trails[1].constant
+        pending.summary = measure_call(
+            call.query,
+            call.key,
+            call.scale * query_factor * key_factor,
+            query_factor,
+            key_factor,
+            mask=call.visible,
+            bias=call.bias,
+            softcap=call.softcap,
+            causal="top_left" if call.causal else None,
+            score_dtype=pending.score_dtype,
+            value=call.value,
+            inputs=self.projection_input(trails[0]),
+        )
+
+
+def four(array: Array, heads: int | None) -> Array:
+    """(batch, heads, positions, width) of an operand with any number of leading axes."""
+    shape = tuple(array.shape)
+    if len(shape) == 4:
+        return array
+    if len(shape) == 3:
+        count = heads if heads and shape[0] % heads == 0 else 1
+        return array.reshape((-1, count, *shape[-2:]))
+    if len(shape) == 2:
+        return array[None, None]
+    return array.reshape((-1, *shape[-3:]))

@@ -1,0 +1,142 @@
+"""The few things done with arrays of any library; what is sampled is looked at with NumPy.
+
+Whole operands stay where they are, in their own library and on their own device. What is
+recomputed is a sample of rows: it is brought to the host, in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rootdk._lib.arrays import Array, dtype_name, float_info, is_torch, namespace, to_numpy
+
+__all__ = [
+    "Floats",
+    "as_float",
+    "chosen",
+    "count",
+    "doubles",
+    "eps_of",
+    "expanded",
+    "flag",
+    "is_float",
+    "lifted",
+    "not_finite",
+    "permuted",
+    "picked",
+    "plain",
+    "summed",
+    "turned",
+    "wide",
+]
+
+Floats = npt.NDArray[np.float64]
+
+_FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+
+
+def eps_of(array_or_dtype: Any) -> float:
+    """The relative precision of a floating dtype (of float32 for anything else)."""
+    name = dtype_name(array_or_dtype)
+    return float_info(name if name in _FLOATS else "float32").eps
+
+
+def is_float(array_or_dtype: Any) -> bool:
+    """Whether the entries are real floating-point numbers."""
+    return dtype_name(array_or_dtype).startswith(("float", "bfloat"))
+
+
+def count(array: Array) -> int:
+    """The number of entries."""
+    return prod(array.shape)
+
+
+def plain(array: Array) -> Array:
+    """The array outside any gradient."""
+    return array.detach() if is_torch(array) else array
+
+
+def doubles(array: Array) -> Floats:
+    """The entries on the host, in float64."""
+    return to_numpy(array).astype(np.float64, copy=False)
+
+
+def picked(array: Array, places: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[Any]:
+    """The entries at index arrays that broadcast together: booleans, or else float64."""
+    if not isinstance(array, np.ndarray):
+        if len(places) == 0:
+            return _hosted(array)
+        xp = namespace(array)
+        where: Any = tuple(xp.asarray(at, device=array.device) for at in places)
+    else:
+        where = tuple(places)
+    return _hosted(array[where])
+
+
+def _hosted(array: Array) -> npt.NDArray[Any]:
+    out = to_numpy(array)
+    return out if out.dtype == np.bool_ else out.astype(np.float64, copy=False)
+
+
+def lifted(array: Array, rank: int) -> Array:
+    """The array with axes of size 1 in front, up to ``rank``."""
+    missing = rank - len(array.shape)
+    return array.reshape((1,) * missing + tuple(array.shape)) if missing > 0 else array
+
+
+def permuted(array: Array, order: Sequence[int]) -> Array:
+    """The axes in another order."""
+    return namespace(array).permute_dims(array, tuple(order))
+
+
+def expanded(array: Array, shape: Sequence[int]) -> Array:
+    """The array broadcast to a shape; no entry is copied."""
+    return namespace(array).broadcast_to(array, tuple(shape))
+
+
+def turned(array: Array) -> Array:
+    """The last two axes the other way round."""
+    rank = len(array.shape)
+    return permuted(array, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def summed(array: Array, axis: int) -> Array:
+    """The sum over an axis, of half types in float32."""
+    xp = namespace(array)
+    half = dtype_name(array) in {"float16", "bfloat16"}
+    return xp.sum(array, axis=axis, dtype=xp.float32 if half else array.dtype)
+
+
+def not_finite(array: Array) -> int:
+    """How many entries are NaN or infinite."""
+    xp = namespace(array)
+    return count(array) - int(xp.sum(xp.astype(xp.isfinite(array), xp.int64)))
+
+
+def wide(array: Array) -> Array:
+    """The entries in float64, where they are if that can hold them, or else on the host."""
+    here = isinstance(array, np.ndarray) or (is_torch(array) and array.device.type != "mps")
+    xp = namespace(array)
+    return xp.astype(array, xp.float64) if here else doubles(array)
+
+
+def chosen(condition: Array, value: float, otherwise: Array) -> Array:
+    """The number where a condition holds, and the array's own entries elsewhere, in its dtype."""
+    xp = namespace(otherwise)
+    return xp.where(condition, xp.asarray(value, dtype=otherwise.dtype), otherwise)
+
+
+def as_float(array: Array) -> Array:
+    """The entries in float32."""
+    xp = namespace(array)
+    return xp.astype(array, xp.float32)
+
+
+def flag(array: Array) -> bool:
+    """Whether every entry of a boolean array is True."""
+    return bool(namespace(array).all(array))
