@@ -154,7 +154,7 @@ def _remarks(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
 
 def _unhandled(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     for name, part in _parts(rows, "eager"):
-        for operation, count, where in part["unhandled"]:
+        for operation, count, where, *_why in part["unhandled"]:
             yield operation, f"`{name}` {count} × in {where}"
 
 

@@ -72,7 +72,7 @@ def maker(*arguments: str) -> Callable[[Maker], Maker]:
 # ------------------------------------------------------------------ text
 
 
-@maker("input_ids", "decoder_input_ids", "qformer_input_ids", "text_inputs")
+@maker("input_ids", "decoder_input_ids", "qformer_input_ids", "text_inputs", "audio_input_ids")
 def _ids(feed: Feed) -> torch.Tensor:
     most = min(feed.number("vocab_size", default=300, within="text"), 300)
     positions = feed.number("max_position_embeddings", "n_positions", default=0, within="text")
@@ -160,7 +160,19 @@ def _boxes(feed: Feed) -> torch.Tensor:
     return torch.cat([corner, corner + torch.randint(1, 40, corner.shape)], -1)
 
 
-@maker("inputs_embeds", "hidden_states", "query_embeds", "encoder_hidden_states")
+@maker("encoder_hidden_states")
+def _encoded(feed: Feed) -> torch.Tensor:
+    width = feed.value("encoder_hidden_size", "cross_attention_hidden_size")
+    states = _states(feed)
+    return states if width is None else torch.randn(*states.shape[:2], int(width))
+
+
+@maker("latents")
+def _channels_first(feed: Feed) -> torch.Tensor:
+    return _states(feed).mT
+
+
+@maker("inputs_embeds", "hidden_states", "query_embeds", "inputs", "context")
 def _states(feed: Feed) -> torch.Tensor:
     width = feed.number("hidden_size", "d_model", "n_embd", "embed_dim", "dim", default=64)
     return torch.randn(feed.batch, feed.tokens, width)
@@ -296,7 +308,7 @@ def _wave(feed: Feed) -> torch.Tensor:
     return torch.randn(feed.batch, feed.long or 8000)
 
 
-@maker("input_features", "audio_input_features", "audio_mel")
+@maker("input_features", "audio_input_features", "audio_mel", "mel_spectrogram", "spectrogram")
 def _features(feed: Feed) -> torch.Tensor:
     names = ("num_mel_bins", "feature_size", "n_mels", "input_feat_per_channel", "input_dim",
              "feature_projection_input_dim", "mel_bins", "input_size", "n_mel")  # fmt: skip

@@ -57,6 +57,7 @@ _UNSET = {
     "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "moe_intermediate_size": 64,
     "top_k_experts": 2, "first_k_dense_replace": 1, "norm_topk_prob": True, "vocab_size": 300,
     "head_dim": 64, "context_length": 16, "vocabulary_map": {"<image>": 290},
+    "default_language": "en_XX",
 }  # fmt: skip
 
 

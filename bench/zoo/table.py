@@ -166,7 +166,7 @@ def _unhandled(rows: list[dict[str, Any]]) -> str:
     models: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         for _, part in _both(row):
-            for operation, _count, _where in part["unhandled"]:
+            for operation, _count, _where, *_why in part["unhandled"]:
                 models[operation].add(row["name"])
     return _table(
         "| operation | architectures | examples |",

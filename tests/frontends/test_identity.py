@@ -95,14 +95,26 @@ def test_a_change_behind_the_recorders_back_is_seen() -> None:
 
 
 def test_the_oldest_values_go_first() -> None:
-    retainer = Retainer(1000)
+    retainer = Retainer(1000, room=2)
     nodes = [node(i) for i in range(4)]
     for each in nodes:
         retainer.keep(each, torch.zeros(100))
     assert [retainer.value(each) is not None for each in nodes] == [False, False, True, True]
 
 
-def test_a_value_over_half_the_budget_is_not_kept() -> None:
-    retainer, made = Retainer(1000), node(1)
-    retainer.keep(made, torch.zeros(200))
-    assert retainer.value(made) is None
+def test_there_is_room_for_a_few_of_the_largest() -> None:
+    retainer = Retainer(0, room=3)
+    nodes = [node(i) for i in range(4)]
+    for each, size in zip(nodes, (1, 1, 200, 200), strict=True):
+        retainer.keep(each, torch.zeros(size))
+    assert [retainer.value(each) is not None for each in nodes] == [True, True, True, True]
+
+
+def test_views_of_one_storage_are_counted_once() -> None:
+    retainer, whole = Retainer(1000, room=1), torch.zeros(200)
+    nodes = [node(i) for i in range(4)]
+    for each, tensor in zip(nodes, (whole, whole[10:], whole[:5], whole), strict=True):
+        retainer.keep(each, tensor)
+    assert all(retainer.value(each) is not None for each in nodes)
+    retainer.keep(node(4), torch.zeros(200))
+    assert all(retainer.value(each) is None for each in nodes)

@@ -40,7 +40,8 @@ def declared_scale(configs: Iterable[Any], site: AttentionSite) -> Expected | No
         return None
     broken: Expected | None = None
     for config in configs:
-        for value, where in _by_words(_as_mapping(config), site):
+        explained = (*_by_words(_as_mapping(config), site), *_by_ranks(_as_mapping(config), site))
+        for value, where in explained:
             if abs(site.effective_scale - value) <= _AGREES * abs(value):
                 return Expected(value=value, where=where, by="config")
         for value, where in _declarations(_as_mapping(config), site):
@@ -112,6 +113,24 @@ def _by_words(config: Mapping[str, Any], site: AttentionSite) -> Iterator[tuple[
             continue
         for used in (value, value * standard, standard / value, value**-0.5, 1.0 / value):
             yield used, f"{key} = {raw!r}"
+
+
+def _by_ranks(config: Mapping[str, Any], site: AttentionSite) -> Iterator[tuple[float, str]]:
+    """A low-rank query enlarged by √(hidden/rank), if such a factor stands on the query or key.
+
+    Like the words, it only ever explains what the graph shows; that a rank is declared alone
+    says nothing.
+    """
+    wide = _number(config.get("hidden_size"))
+    shown = [f.value for f in site.factors if f.place in {"query", "key"} and f.value is not None]
+    for key, raw in config.items():
+        rank = _number(raw)
+        if not str(key).endswith("lora_rank") or wide is None or rank is None or rank <= 0:
+            continue
+        gain = math.sqrt(wide / rank)
+        if any(abs(value - gain) <= _AGREES * gain for value in shown):
+            where = f"the widths: √(hidden_size/{key}) = √({config['hidden_size']}/{raw})"
+            yield site.standard_scale * gain, where
 
 
 def _flags(config: Mapping[str, Any], site: AttentionSite) -> Iterator[tuple[float, str]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from rootdk.frontends._graph.factors import (
     entries,
@@ -21,6 +20,15 @@ from rootdk.frontends._graph.factors import (
 )
 from rootdk.frontends._graph.guards import guarded
 from rootdk.frontends._graph.node import HOMOGENEOUS, LAYOUT, Kind, Node
+from rootdk.frontends._graph.steps import (
+    doubled,
+    ignored,
+    merged,
+    passed,
+    scaled,
+    terminal,
+    turned,
+)
 from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError, Values
 
 __all__ = ["OperandWalk"]
@@ -57,7 +65,7 @@ class OperandWalk:
         trail = self._memo.get(node.index) or self._step(node)
         self._memo[node.index] = trail
         for link in reversed(chain):
-            trail = _passed(trail, link)
+            trail = passed(trail, link)
             self._memo[link.index] = trail
         return trail
 
@@ -76,39 +84,13 @@ class OperandWalk:
 
     def _step(self, node: Node) -> Trail:
         if self._is_projection_exit(node):
-            return _terminal(node, "projection")
+            return terminal(node, "projection")
         rule = _RULES.get(node.op, _opaque)
         return rule(self, node)
 
 
-def _passed(trail: Trail, node: Node) -> Trail:
-    return replace(trail, steps=(*trail.steps, node.attrs.get("name", node.op)))
-
-
-def _terminal(node: Node, kind: str, **flags: Any) -> Trail:
-    return Trail(terminals=frozenset({node}), kind=kind, **flags)
-
-
-def _scaled(trail: Trail, step: FactorStep) -> Trail:
-    claim = (step.node.index, 1.0 if step.value is None else step.value)
-    return replace(trail, factors=(*trail.factors, step), claims=trail.claims | {claim})
-
-
-def _ignored(trail: Trail, node: Node) -> Trail:
-    """What a walk without one of its guards believes: that the node did nothing."""
-    return replace(trail, claims=trail.claims | {(node.index, 1.0)})
-
-
-def _turned(trail: Trail, node: Node, gain: float, origin: str) -> Trail:
-    """A rotation passed through; one that is not of size 1 is a factor as well."""
-    trail = replace(trail, rotary=True)
-    if abs(gain - 1.0) <= 1e-4:
-        return trail
-    return replace(trail, factors=(*trail.factors, FactorStep(node, gain, origin=origin)))
-
-
 def _leaf(walk: OperandWalk, node: Node) -> Trail:
-    return _terminal(node, "parameter" if node.op == "parameter" else "input")
+    return terminal(node, "parameter" if node.op == "parameter" else "input")
 
 
 def _unknown(walk: OperandWalk, node: Node) -> Trail:
@@ -117,7 +99,7 @@ def _unknown(walk: OperandWalk, node: Node) -> Trail:
             f"a tensor of shape {list(node.shape)} on the path was made outside the traced "
             "operations (a NumPy round trip, for example)"
         )
-    return _terminal(node, "input")
+    return terminal(node, "input")
 
 
 def _opaque(walk: OperandWalk, node: Node) -> Trail:
@@ -126,7 +108,7 @@ def _opaque(walk: OperandWalk, node: Node) -> Trail:
             f"the path passes through {node.attrs.get('name', node.op)}, which is not understood"
         )
     trail = walk.resolve(node.inputs[0])
-    return _ignored(trail, node)
+    return ignored(trail, node)
 
 
 def _activation(walk: OperandWalk, node: Node) -> Trail:
@@ -140,7 +122,7 @@ def _activation(walk: OperandWalk, node: Node) -> Trail:
                 f"factors stand before {node.attrs.get('name', node.op)}, through which they "
                 "cannot be followed"
             )
-    return _terminal(node, "activation")
+    return terminal(node, "activation")
 
 
 def _linear(walk: OperandWalk, node: Node) -> Trail:
@@ -148,14 +130,14 @@ def _linear(walk: OperandWalk, node: Node) -> Trail:
     if Kind.UNKNOWN in kinds:
         return _unknown(walk, node)
     if Kind.PARAMETER in kinds:
-        return _terminal(node, "projection")
+        return terminal(node, "projection")
     for side, path in ((1, 0), (0, 1)):
         if kinds[side] <= Kind.INDEX and kinds[path] == Kind.ACTIVATION:
             gain = walk.values.isometry(node.inputs[side])
             if gain is None:
                 raise UnresolvedError("the path passes through a product with a constant matrix")
-            trail = _passed(walk.resolve(node.inputs[path]), node)
-            return _turned(trail, node, gain, "a constant rotation")
+            trail = passed(walk.resolve(node.inputs[path]), node)
+            return turned(trail, node, gain, "a constant rotation")
     return _activation(walk, node)
 
 
@@ -171,19 +153,19 @@ def _total(walk: OperandWalk, node: Node) -> Trail:
         if side is not None and side.kind <= Kind.INDEX and len(side.shape) >= 2:
             gain = walk.values.isometry(side)
             if gain is not None:
-                trail = _passed(walk.resolve(path), node)
-                return _turned(trail, node, gain, "the size of the rotary matrices")
+                trail = passed(walk.resolve(path), node)
+                return turned(trail, node, gain, "the size of the rotary matrices")
     raise UnresolvedError("a sum over an axis stands on the path")
 
 
 def _norm(walk: OperandWalk, node: Node) -> Trail:
     gain = any(source.kind == Kind.PARAMETER for source in node.inputs[1:])
-    return _terminal(node, "norm", normalised=True, learned_gain=gain)
+    return terminal(node, "norm", normalised=True, learned_gain=gain)
 
 
 def _negate(walk: OperandWalk, node: Node) -> Trail:
     """A negation is kept as a sign, since half of a rotation is negated on purpose."""
-    trail = _passed(walk.resolve(node.inputs[0]), node)
+    trail = passed(walk.resolve(node.inputs[0]), node)
     return replace(trail, signs=frozenset(-sign for sign in trail.signs))
 
 
@@ -193,15 +175,26 @@ def _multiply(walk: OperandWalk, node: Node) -> Trail:
     if side is None:
         value = node.attrs["scalar"]
         value = 1.0 / value if node.op == "div" and value else value
-        return _scaled(walk.resolve(path), FactorStep(node, float(value), origin=words(node)))
+        return scaled(walk.resolve(path), FactorStep(node, float(value), origin=words(node)))
     if side.kind == Kind.UNKNOWN and entries(side) >= entries(path):
-        return _unknown(walk, side)
+        return _table(walk, node, path, side)
     if is_norm_of(node, path, side):
-        return _terminal(node, "norm", normalised=True)
+        return terminal(node, "norm", normalised=True)
     if side.kind == Kind.ACTIVATION:
         gain = _position_gain(walk, node, path, side)
         return gain if gain is not None else _activation(walk, node)
     return _side_factor(walk, node, path, side)
+
+
+def _table(walk: OperandWalk, node: Node, path: Node, side: Node) -> Trail:
+    """A product with a tensor of its size that nothing recorded has made.
+
+    Only as half of a rotation, whose tables are looked at, can it be no part of the path.
+    """
+    if side.shape[-1:] in {(), (1,)} or not guarded("unknown-leaf"):
+        return _unknown(walk, side)
+    trail = walk.resolve(path)
+    return replace(trail, vectors=(*trail.vectors, node))
 
 
 def _position_gain(walk: OperandWalk, node: Node, path: Node, side: Node) -> Trail | None:
@@ -219,14 +212,14 @@ def _side_factor(walk: OperandWalk, node: Node, path: Node, side: Node) -> Trail
     if value is None and entries(side) == 1:
         if guarded("factor-without-value"):
             raise UnresolvedError("the value of a factor on the path is not known")
-        return _ignored(trail, node)
+        return ignored(trail, node)
     learned = side.kind == Kind.PARAMETER
     if value is not None and not learned:
         value = 1.0 / value if node.op == "div" and value else value
-        return _scaled(trail, FactorStep(node, float(value), origin=words(node)))
+        return scaled(trail, FactorStep(node, float(value), origin=words(node)))
     if learned:
         if not guarded("vector-factor"):
-            return _ignored(trail, node)
+            return ignored(trail, node)
         if trail.normalised and not trail.factors and value is None:
             return replace(trail, learned_gain=True)
         steps = learned_steps(node, side, value, walk.values)
@@ -235,56 +228,50 @@ def _side_factor(walk: OperandWalk, node: Node, path: Node, side: Node) -> Trail
         gain = walk.values.modulus(side)
         if gain is None:
             raise UnresolvedError("the path is multiplied by complex numbers of unequal size")
-        return _turned(trail, node, gain, "the size of a complex rotary table")
+        return turned(trail, node, gain, "the size of a complex rotary table")
     if not guarded("vector-factor"):
-        return _ignored(trail, node)
+        return ignored(trail, node)
     return replace(trail, vectors=(*trail.vectors, node))
 
 
 def _sum(walk: OperandWalk, node: Node) -> Trail:
     """A sum: an offset, a rotation made of two products, twice the same, or two sources."""
     if "scalar" in node.attrs or len(node.inputs) == 1:
-        return _passed(walk.resolve(node.inputs[0]), node)
+        return passed(walk.resolve(node.inputs[0]), node)
     first, second = node.inputs[0], node.inputs[1]
     if Kind.UNKNOWN in (first.kind, second.kind):
         return _unknown(walk, node)
     if first.kind <= Kind.PARAMETER < second.kind or second.kind <= Kind.PARAMETER < first.kind:
         # A constant or a parameter beside the path is an offset (a bias of the query).
         path = first if first.kind > second.kind else second
-        return replace(_passed(walk.resolve(path), node), affine=True)
+        return replace(passed(walk.resolve(path), node), affine=True)
     weight = float(node.attrs.get("alpha", 1.0)) * (-1.0 if node.op == "sub" else 1.0)
     one, two = walk.resolve(first), walk.resolve(second)
     if 0.0 in (one.constant, two.constant) and one.constant != two.constant:
         # The sines of a rotary table are 0 at the first position.
-        return _passed(two if one.constant == 0.0 else one, node)
+        return passed(two if one.constant == 0.0 else one, node)
     plain = first is second or not (one.vectors or two.vectors)
     if plain and one.terminals == two.terminals and origin(first) is origin(second):
-        return _doubled(one, node, 1.0 + weight)
+        return doubled(one, node, 1.0 + weight)
     if one.vectors and two.vectors and one.terminals & two.terminals:
         return _rotation(walk, node, one, two)
     projected = {one.kind, two.kind} == {"projection"} and not (one.terminals & two.terminals)
     if projected and abs(one.constant - two.constant) > 1e-5 * abs(one.constant):
         # A projection and an addition to it (a low-rank adapter) are one projection.
-        return _terminal(node, "projection")
-    return _merged(node, [one, two], "two tensors are added")
-
-
-def _doubled(trail: Trail, node: Node, times: float) -> Trail:
-    if not guarded("sum-of-same"):
-        return _ignored(trail, node)
-    return _scaled(trail, FactorStep(node, times, origin="a tensor added to itself"))
+        return terminal(node, "projection")
+    return merged(node, [one, two], "two tensors are added")
 
 
 def _rotation(walk: OperandWalk, node: Node, one: Trail, two: Trail) -> Trail:
     gain = walk.values.rotation_gain(_side_of(one.vectors[-1]), _side_of(two.vectors[-1]))
     if gain is None:
         raise UnresolvedError("two products with tables are added that are no rotation")
-    base = _merged(
+    base = merged(
         node,
         [replace(one, vectors=one.vectors[:-1]), replace(two, vectors=two.vectors[:-1])],
         "the halves of a rotation",
     )
-    return _turned(base, node, gain, "the size of the rotary tables")
+    return turned(base, node, gain, "the size of the rotary tables")
 
 
 def _side_of(node: Node) -> Node:
@@ -294,69 +281,46 @@ def _side_of(node: Node) -> Node:
     return side
 
 
-def _merged(node: Node, trails: list[Trail], what: str) -> Trail:
-    """Parts of one tensor must carry one factor."""
-    first = max(trails, key=lambda t: len(t.factors))
-    for other in trails:
-        if abs(other.constant - first.constant) > 1e-5 * abs(first.constant):
-            raise UnresolvedError(
-                f"{what} with different factors ({other.constant:.6g} and {first.constant:.6g})"
-            )
-        if len(other.vectors) != len(first.vectors):
-            raise UnresolvedError(f"{what}, one of them with a factor per entry")
-    terminals = frozenset().union(*(t.terminals for t in trails))
-    claims = frozenset().union(*(t.claims for t in trails))
-    return replace(
-        first,
-        terminals=terminals,
-        claims=claims,
-        affine=any(t.affine for t in trails),
-        signs=frozenset().union(*(t.signs for t in trails)),
-        normalised=all(t.normalised for t in trails),
-        learned_gain=any(t.learned_gain for t in trails),
-        rotary=any(t.rotary for t in trails),
-        steps=(*first.steps, node.attrs.get("name", node.op)),
-    )
-
-
 def _parts(walk: OperandWalk, node: Node) -> Trail:
     """Concatenation, stacking, and a tensor written in parts."""
     if node.op == "assemble" and not guarded("partial-write"):
         trail = walk.resolve(node.inputs[0])
-        return _ignored(trail, node)
+        return ignored(trail, node)
     sources = [
-        s for s in node.inputs if s.kind >= Kind.PARAMETER and s.op not in {"constant", "random"}
+        s
+        for s in node.inputs
+        if s.kind >= Kind.PARAMETER and s.op not in {"constant", "random"} and "int" not in s.dtype
     ]
     if not sources:
-        return _terminal(node, "input")
+        return terminal(node, "input")
     trails = [walk.resolve(source) for source in sources]
     for trail in trails:
         if trail.vectors:
             return (
                 _activation(walk, node)
                 if len(trails) == 0
-                else _merged(node, trails, "parts are joined")
+                else merged(node, trails, "parts are joined")
             )
-    return _merged(node, trails, "parts are joined")
+    return merged(node, trails, "parts are joined")
 
 
 def _picked(walk: OperandWalk, node: Node) -> Trail:
-    """Entries picked by fixed indices (repeated heads) keep their factor."""
-    if any(source.kind > Kind.INDEX for source in node.inputs[1:]):
+    """Entries picked by an index (repeated heads, the longest queries) keep their factor."""
+    if any(s.kind > Kind.INDEX and "int" not in s.dtype for s in node.inputs[1:]):
         return _activation(walk, node)
-    return _passed(walk.resolve(node.inputs[0]), node)
+    return passed(walk.resolve(node.inputs[0]), node)
 
 
 def _constant(walk: OperandWalk, node: Node) -> Trail:
-    return _terminal(node, "input")
+    return terminal(node, "input")
 
 
 def _choice(walk: OperandWalk, node: Node) -> Trail:
     """masked_fill and where on an operand (padding set to zero): the path is what is kept."""
     sources = [s for s in node.inputs if s.kind >= Kind.PARAMETER and s.dtype != "bool"]
     if not sources:
-        return _terminal(node, "input")
-    return _merged(node, [walk.resolve(s) for s in sources], "parts are chosen")
+        return terminal(node, "input")
+    return merged(node, [walk.resolve(s) for s in sources], "parts are chosen")
 
 
 _RULES: dict[str, Callable[[OperandWalk, Node], Trail]] = {
@@ -370,7 +334,7 @@ _RULES: dict[str, Callable[[OperandWalk, Node], Trail]] = {
     "matmul": _linear,
     "linear": _linear,
     "conv": _linear,
-    "embedding": lambda walk, node: _terminal(node, "parameter"),
+    "embedding": lambda walk, node: terminal(node, "parameter"),
     "norm": _norm,
     "mul": _multiply,
     "div": _multiply,
@@ -389,4 +353,4 @@ _RULES: dict[str, Callable[[OperandWalk, Node], Trail]] = {
     ),
 }
 for _op in (LAYOUT | HOMOGENEOUS) - _RULES.keys():
-    _RULES[_op] = lambda walk, node: _passed(walk.resolve(node.inputs[0]), node)
+    _RULES[_op] = lambda walk, node: passed(walk.resolve(node.inputs[0]), node)

@@ -8,7 +8,7 @@ from typing import Literal
 from rootdk.frontends._graph.axes import Axes, product_axes
 from rootdk.frontends._graph.node import LAYOUT, SCORES, Kind, Node
 
-__all__ = ["Product", "descends_from", "find_product", "is_shift"]
+__all__ = ["Product", "descends_from", "find_product", "is_shift", "score_terms"]
 
 
 @dataclass(frozen=True)
@@ -90,3 +90,14 @@ def descends_from(node: Node, product: Node) -> bool:
         seen.add(current.index)
         todo.extend(source for source in current.inputs if source.on_scores)
     return False
+
+
+def score_terms(node: Node) -> int:
+    """How many products of activations are added up in ``node``; 0 where it holds no scores."""
+    if not node.on_scores:
+        return 0
+    if node.op in {"add", "sub"}:
+        return sum(score_terms(source) for source in node.inputs)
+    if node.op in LAYOUT | {"mul", "div", "neg", "masked_fill"} and node.inputs:
+        return max(score_terms(source) for source in node.inputs)
+    return 1

@@ -16,7 +16,13 @@ from rootdk.frontends._graph.axes import Axes, AxesLostError, advance
 from rootdk.frontends._graph.factors import learned_steps
 from rootdk.frontends._graph.guards import guarded
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
-from rootdk.frontends._graph.product import Product, descends_from, find_product, is_shift
+from rootdk.frontends._graph.product import (
+    Product,
+    descends_from,
+    find_product,
+    is_shift,
+    score_terms,
+)
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError, Values
 
 __all__ = ["NotAttentionError", "ScoreLine", "ScoreStep", "walk_scores"]
@@ -243,8 +249,7 @@ def _added(link: _Link, line: ScoreLine, axes: Axes, values: Values) -> None:
         sign = 1.0
     elif link.position == 1:
         sign = 1.0
-    if other.on_scores:
-        line.terms += 1
+    line.terms += score_terms(other)
     line.steps.append(ScoreStep("add", node, axes, other=other, sign=sign))
 
 

@@ -139,8 +139,11 @@ def inherited_weights(node: Node, sizes: Mapping[int, int]) -> tuple[int, ...]:
     """The softmaxes whose weights a tensor still holds; ``sizes`` are their numbers of entries.
 
     A sum with an activation that holds none (a residual) holds none either, unless it is as large
-    as the weights: what a router has weighted would else look like weights in every later layer.
+    as the weights: what a router has weighted would else look like weights in every later layer. A
+    choice or a position that followed from weights holds none either.
     """
+    if "float" not in node.dtype or node.op in {"compare", "argmax"}:
+        return ()
     if node.op in _MADE_ANEW and not _maps_weights(node):
         return ()
     if node.op in {"add", "sub", "assemble", "cat"} and any(

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from rootdk._lib.arrays import Array
-from rootdk.frontends._graph.node import LAYOUT, Kind, Node
+from rootdk.frontends._graph.node import Kind, Node
 from rootdk.frontends._graph.operand import OperandWalk
 from rootdk.frontends._graph.scores import NotAttentionError, ScoreLine, ScoreStep, walk_scores
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError
-from rootdk.frontends._graph.weights import walk_weights
 from rootdk.frontends._sites.arrange import (
     arrange,
     heads_from_path,
-    leading_labels,
     operand_tensors,
 )
 from rootdk.frontends._sites.by_hand import ByHand
 from rootdk.frontends._sites.calls import Calls
 from rootdk.frontends._sites.masks import Masks, alignment
 from rootdk.frontends._sites.measuring import (
-    largest_raw_score,
     measure_site,
     observe,
-    row_sums,
 )
-from rootdk.frontends._sites.numbers import turned
+from rootdk.frontends._sites.meeting import MeetsValues
+from rootdk.frontends._sites.padding import Taking
 from rootdk.frontends._sites.pending import (
     Pending,
     kv_heads,
@@ -38,7 +35,6 @@ from rootdk.frontends._sites.pending import (
     width_of_heads,
 )
 from rootdk.frontends._sites.recognise import (
-    contracted_labels,
     drop_cap,
     leading_axis,
     shapes_of,
@@ -58,7 +54,7 @@ __all__ = ["Attending"]
 _WAITING = 6
 
 
-class Attending(ByHand, Calls):
+class Attending(MeetsValues, ByHand, Calls):
     """Listens to a recording and collects sites in the order in which they ran."""
 
     def __init__(
@@ -82,6 +78,8 @@ class Attending(ByHand, Calls):
         self._exponents: dict[int, tuple[float, bool]] = {}
         self._waiting: deque[Pending] = deque()
         self._late: deque[Node] = deque()
+        self.others: Counter[tuple[str, str, str]] = Counter()
+        self._told: set[int] = set()
 
     # -- the moments ---------------------------------------------------------------------------
 
@@ -89,36 +87,6 @@ class Attending(ByHand, Calls):
         """A softmax operator over scores."""
         facts = {"exponentials": "kernel", "dtype": node.inputs[0].dtype}
         self._begin(node, node.inputs[0], node.attrs["dim"], "softmax", facts, weights, source)
-
-    def on_weights_product(self, node: Node, tensors: Sequence[Array]) -> None:
-        """The weights of one or more softmaxes meet the values."""
-        operands = node.inputs[0].inputs if node.op == "sum" else node.inputs[:2]
-        for position, operand in enumerate(operands[:2]):
-            for index in operand.weights_of:
-                pending = self.pending.get(index)
-                if pending is None or pending.met_values:
-                    continue
-                self._meet(pending, node, operand, position, operands)
-                self._measure(pending, node, position, tensors)
-
-    def on_output_factor(self, node: Node) -> None:
-        """A plain factor right after the product with the values."""
-        source = node.inputs[0]
-        for _ in range(6):
-            owner = source.attrs.get("output_of")
-            if owner is not None:
-                pending = self.pending.get(owner) or next(
-                    (p for p in self.fused if p.node.index == owner), None
-                )
-                if pending is not None and "after_output" not in pending.observed:
-                    value = float(node.attrs["scalar"])
-                    value = 1.0 / value if node.op == "div" and value else value
-                    step = FactorStep(node, value, origin="a factor on the attention output")
-                    pending.observed["after_output"] = step
-                return
-            if source.op not in LAYOUT or not source.inputs:
-                return
-            source = source.inputs[0]
 
     # -- beginning -----------------------------------------------------------------------------
 
@@ -223,11 +191,18 @@ class Attending(ByHand, Calls):
             )
         self._check_operands(pending)
         if self.statistics:
-            inputs = self.projection_input(pending.query_trail)
-            self._later(
-                pending,
-                lambda value: measure_site(pending, rows, columns, scale, masks, value, inputs),
-            )
+            self._later(pending, self._measurement(pending, rows, columns, scale, masks))
+
+    def _measurement(
+        self, pending: Pending, rows: Array, columns: Array, scale: float, masks: Masks
+    ) -> Callable[[Array | None], Summary | None]:
+        inputs = self.projection_input(pending.query_trail)
+        taking = Taking(pending, rows, columns, masks)
+        rows, columns = taking.operands(rows, columns)
+        masks = taking.masks(masks)
+        return lambda value: measure_site(
+            pending, rows, columns, scale, masks, taking.value(value), inputs
+        )
 
     def _later(self, pending: Pending, measure: Callable[[Array | None], Summary | None]) -> None:
         """Measure when the weights meet the values: a softmax that never does is no attention."""
@@ -296,69 +271,6 @@ class Attending(ByHand, Calls):
             assert trail is not None
             require_operand(node, tensor, trail, self.recorder, product.node.scope)
         pending.operands = "equal"
-
-    # -- meeting the values --------------------------------------------------------------------
-
-    def _meet(
-        self, pending: Pending, node: Node, operand: Node, position: int, operands: Sequence[Node]
-    ) -> None:
-        try:
-            trail = walk_weights(operand, pending.node, pending.axes, self.recorder.values)
-        except (LookupError, RecursionError):
-            return
-        pending.met_values = True
-        pending.weights = trail
-        if trail.cleaned:
-            pending.observed["empty_rows_nan"] = 0
-        pending.dropout = trail.dropout
-        pending.dropout_node = trail.dropout_node
-        node.attrs["output_of"] = pending.node.index
-        if len(operands) > 1:
-            other = operands[1 - position]
-            pending.value_dim = (
-                other.shape[-1]
-                if node.op != "matmul" or position == 0
-                else (other.shape[-2] if len(other.shape) > 1 else None)
-            )
-        contracted = contracted_labels(node, operand, position, trail.axes)
-        elsewhere = contracted & {"Q", "K"} - {pending.axis_label}
-        if pending.axis == "keys" and pending.axis_label not in contracted and elsewhere:
-            pending.axis = "queries"
-
-    def _measure(
-        self, pending: Pending, node: Node, position: int, tensors: Sequence[Array]
-    ) -> None:
-        self._sums(pending, node, position, tensors)
-        measure, pending.measure = pending.measure, None
-        if measure is None or not pending.met_values:
-            return
-        value: Array | None = None
-        if node.op == "matmul" and len(tensors) > 1 and pending.arrangement is not None:
-            side = tensors[1 - position]
-            side = side if position == 0 else turned(side)
-            line = pending.line
-            try:
-                assert line is not None
-                labels = leading_labels(line.product, len(side.shape))
-                value = pending.arrangement.operand(side, labels)
-            except (UnresolvedError, RuntimeError, ValueError, KeyError):
-                value = None
-            if value is not None and value.shape[-2] != pending.shapes["keys"]:
-                value = None
-        pending.summary = measure(value)
-        if pending.summary is not None and pending.line is not None:
-            largest = largest_raw_score(pending.line, pending.summary)
-            pending.observed["largest_raw_score"] = largest
-
-    @staticmethod
-    def _sums(pending: Pending, node: Node, position: int, tensors: Sequence[Array]) -> None:
-        """Row sums where the weights meet the values, if something happened on the way."""
-        trail = pending.weights
-        if trail is None or trail.dropout or node.op != "matmul" or trail.softmax is not None:
-            return
-        if trail.mixed or not (trail.factors or trail.mask or trail.renormalised):
-            return
-        pending.observed.update(row_sums(tensors[position], -1 if position == 0 else -2))
 
     def of(self, node: Node) -> Pending | None:
         """What was begun at a node, if anything."""

@@ -48,6 +48,9 @@ class ByHand:
     ) -> None:
         raise NotImplementedError
 
+    def list_bare(self, node: Node) -> None:
+        raise NotImplementedError
+
     def on_exponential(self, node: Node, argument: Array) -> None:
         """Remember the largest argument; exp(x - logsumexp(x)) is a softmax already."""
         xp = namespace(argument)
@@ -130,6 +133,7 @@ class ByHand:
         """exp(scores) times the values, which may be divided by the sum afterwards."""
         exponential = exponential_behind(node.inputs[0])
         if exponential is None:
+            self.list_bare(node)
             return
         node.attrs["unnormalised"] = (exponential, tensors[0], tensors[1], node)
         self._late.append(node)

@@ -21,6 +21,7 @@ from rootdk.records import Addend
 from rootdk.stats import Summary
 
 __all__ = [
+    "PADS",
     "Axis",
     "Pending",
     "kv_heads",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 Axis = Literal["keys", "queries", "heads", "batch", "other"]
-_PADS = frozenset({"constant_pad_nd", "pad", "cat"})
+PADS = frozenset({"constant_pad_nd", "pad", "cat"})
 
 
 @dataclass
@@ -95,6 +96,12 @@ def kv_heads(key: Node | None, heads: int) -> int:
 def settle_vectors(trail: Trail, side: str) -> None:
     """A vector of constants left on a path: per position it is allowed, per channel it is not."""
     for node in trail.vectors:
+        beside = [s for s in node.inputs if s.kind == Kind.UNKNOWN]
+        if any(s.shape and s.shape[-1] != 1 for s in beside):
+            raise UnresolvedError(
+                f"the {side} is multiplied by a tensor of shape {list(beside[0].shape)} that was "
+                "made outside the traced operations (a NumPy round trip, for example)"
+            )
         shapes = [s.shape for s in node.inputs if s.kind <= Kind.INDEX or s.kind == Kind.UNKNOWN]
         if any(shape and shape[-1] != 1 for shape in shapes):
             raise UnresolvedError(f"the {side} is multiplied by constants that differ by channel")
@@ -113,7 +120,7 @@ def width_of_heads(pending: Pending, rows: Array, columns: Array) -> int:
     """The width of the product, without channels that were padded with zeros."""
     width = int(rows.shape[-1])
     trails = (pending.query_trail, pending.key_trail)
-    if any(t is not None and _PADS & set(t.steps) for t in trails):
+    if any(t is not None and PADS & set(t.steps) for t in trails):
         used = min(unpadded_width(rows), unpadded_width(columns))
         return used or width
     return width

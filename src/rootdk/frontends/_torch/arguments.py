@@ -16,6 +16,7 @@ __all__ = [
     "by_node_map",
     "flat_tensors",
     "is_composite",
+    "is_index",
     "number_in",
     "written_by",
 ]
@@ -25,6 +26,12 @@ def number_in(tensor: torch.Tensor) -> float | None:
     if tensor.is_complex() or tensor.device.type == "meta":
         return None
     return float(tensor.detach().reshape(-1)[0].item())
+
+
+def is_index(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds whole numbers (positions, choices), and no truth values."""
+    dtype = tensor.dtype
+    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
 
 
 def is_composite(func: Any) -> bool:
@@ -52,10 +59,13 @@ def by_node_map(values: dict[str, Any], identities: Identities) -> dict[str, Any
 
 
 def by_node(values: Any, identities: Identities) -> Any:
-    """Arguments with activations replaced by their nodes, so that no activation is held."""
+    """Arguments with whatever was computed replaced by its node.
+
+    So no activation is held, and a factor on a learned query can be left out of a second run.
+    """
     if isinstance(values, torch.Tensor):
         node = identities.find(values)
-        if node is not None and node.kind >= Kind.ACTIVATION:
+        if node is not None and node.kind >= Kind.PARAMETER and node.op != "parameter":
             return node
         return node if node is not None and values.numel() > SIDE_ENTRIES else values.detach()
     if isinstance(values, (list, tuple)):

@@ -83,6 +83,10 @@ class _Record:
     version: int
 
 
+def _bytes_of(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage().nbytes())
+
+
 def storage_key(tensor: torch.Tensor) -> int:
     """A key that all aliases of one storage share while it lives."""
     return int(tensor.untyped_storage()._cdata)
@@ -200,11 +204,13 @@ class Retainer:
     """Keeps the latest values alive, up to a number of bytes, for the verification.
 
     Terminals are known only once a product is reached, so all recent candidates are held; a
-    tensor that is about to be written in place is copied first.
+    tensor that is about to be written in place is copied first. What is counted is storages, which
+    a projection's output shares with every view of it. There is always room for ``room`` of the
+    largest: so many fit between a projection and the product that it enters.
     """
 
-    def __init__(self, budget: int) -> None:
-        self.budget = budget
+    def __init__(self, budget: int, *, room: int = 16) -> None:
+        self.budget, self.room = budget, room
         self._held: OrderedDict[int, torch.Tensor] = OrderedDict()
         self._witnesses: dict[int, torch.Tensor] = {}
         self._by_storage: dict[int, set[int]] = {}
@@ -212,26 +218,32 @@ class Retainer:
 
     def keep(self, node: Node, tensor: torch.Tensor) -> None:
         """Hold the value of ``node``."""
-        size = tensor.element_size() * tensor.nelement()
-        if size > self.budget // 2 or size == 0:
+        if tensor.nelement() == 0:
             return
-        self._held[node.index] = tensor
-        self._witnesses[node.index] = _witness(tensor).clone()
-        self._by_storage.setdefault(storage_key(tensor), set()).add(node.index)
-        self._bytes += size
+        if node.index in self._held:
+            self._drop(node.index)
+        self.budget = max(self.budget, self.room * _bytes_of(tensor))
+        self._hold(node.index, tensor)
         while self._bytes > self.budget and self._held:
             self._drop(next(iter(self._held)))
+
+    def _hold(self, index: int, tensor: torch.Tensor) -> None:
+        self._held[index] = tensor
+        self._witnesses[index] = _witness(tensor).clone()
+        sharing = self._by_storage.setdefault(storage_key(tensor), set())
+        if not sharing:
+            self._bytes += _bytes_of(tensor)
+        sharing.add(index)
 
     def _drop(self, index: int) -> None:
         tensor = self._held.pop(index)
         self._witnesses.pop(index, None)
-        self._bytes -= tensor.element_size() * tensor.nelement()
         key = storage_key(tensor)
-        indexes = self._by_storage.get(key)
-        if indexes is not None:
-            indexes.discard(index)
-            if not indexes:
-                del self._by_storage[key]
+        sharing = self._by_storage.get(key, set())
+        sharing.discard(index)
+        if not sharing:
+            self._by_storage.pop(key, None)
+            self._bytes -= _bytes_of(tensor)
 
     def value(self, node: Node) -> torch.Tensor | None:
         """The value of ``node`` when it was made; None when no longer held."""
@@ -250,11 +262,7 @@ class Retainer:
         for index in tuple(self._by_storage.get(storage_key(tensor), ())):
             held = self._held[index]
             self._drop(index)
-            copy = held.clone()
-            self._held[index] = copy
-            self._witnesses[index] = _witness(copy).clone()
-            self._by_storage.setdefault(storage_key(copy), set()).add(index)
-            self._bytes += copy.element_size() * copy.nelement()
+            self._hold(index, held.clone())
 
     def clear(self) -> None:
         """Let go of everything."""

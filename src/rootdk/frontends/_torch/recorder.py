@@ -24,6 +24,7 @@ from rootdk.frontends._torch.arguments import (
     by_node_map,
     flat_tensors,
     is_composite,
+    is_index,
     number_in,
     written_by,
 )
@@ -235,7 +236,10 @@ class Recorder(TorchDispatchMode, Recording):
         if node.kind <= Kind.PARAMETER and tensor.numel() == 1 and node.op != "random":
             node.value = number_in(tensor)
         self.describe(node, sources, tensor)
-        if node.on_scores != SCORES and node.kind >= Kind.PARAMETER:
+        if is_index(tensor) and node.kind >= Kind.PARAMETER and tensor.numel() <= SIDE_ENTRIES:
+            # What a router or a search chose cannot always be chosen again.
+            node.attrs["tensor"] = tensor.detach()
+        elif node.on_scores != SCORES and node.kind >= Kind.PARAMETER:
             node.attrs["call"] = (
                 func,
                 by_node(args, self.identities),

@@ -71,7 +71,7 @@ def run(
     return Trace(
         sites=sites,
         summaries=summaries,
-        unhandled=_unhandled(recorder),
+        unhandled=(*_unhandled(recorder), *attending.elsewhere()),
         remarks=remarks,
         environment=_environment(model, inputs, seed, sites),
         state=state,

@@ -1,0 +1,53 @@
+"""Attention that is no softmax over query-key products: said in words, so that it can be listed."""
+
+from __future__ import annotations
+
+from rootdk.frontends._graph.node import LAYOUT, Node
+from rootdk.frontends._graph.tags import behind_layout
+
+__all__ = ["bare_scores", "softmax_elsewhere"]
+
+_ARITHMETIC = LAYOUT | frozenset("mul div add sub neg masked_fill where dropout clamp".split())
+_STEPS = 24
+
+
+def softmax_elsewhere(operand: Node, index: int) -> str | None:
+    """What the softmax number ``index`` behind ``operand`` is over; None if it is not reached."""
+    node = operand
+    for _ in range(_STEPS):
+        if node.index == index:
+            return (
+                f"its weights mix values, and {_argument(node.inputs[0])}" if node.inputs else None
+            )
+        node = next((s for s in node.inputs if s.index == index or index in s.weights_of), node)
+    return None
+
+
+def _argument(node: Node) -> str:
+    """What the argument of a softmax is made by, the first operation that is no arithmetic."""
+    for _ in range(_STEPS):
+        if node.op not in _ARITHMETIC or not node.inputs:
+            break
+        node = max(node.inputs[:2], key=lambda source: source.kind)
+    name = str(node.attrs.get("name") or node.op).strip("_")
+    return f"it is over the outcome of {name}, which is no query-key product"
+
+
+def bare_scores(node: Node) -> str | None:
+    """How scores became what is multiplied with the values, where no softmax stands between.
+
+    None where the operand is no product of activations.
+    """
+    functions: list[str] = []
+    at = next((source for source in node.inputs[:2] if source.on_scores), None)
+    for _ in range(_STEPS):
+        if at is None:
+            return None
+        at = behind_layout(at)
+        if at.op == "matmul" or "operands" in at.attrs:
+            through = " and ".join(dict.fromkeys(reversed(functions)))
+            return f"products of activations mix values through {through or 'no function at all'}"
+        if at.op not in _ARITHMETIC:
+            functions.append(str(at.attrs.get("name") or at.op))
+        at = next((source for source in at.inputs if source.on_scores), None)
+    return None

@@ -1,0 +1,155 @@
+"""Where weights meet the values: what a softmax turns out to be, and what is no softmax at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rootdk._lib.arrays import Array
+from rootdk.frontends._graph.node import LAYOUT, Node
+from rootdk.frontends._graph.trail import FactorStep, UnresolvedError
+from rootdk.frontends._graph.weights import walk_weights
+from rootdk.frontends._sites.arrange import leading_labels
+from rootdk.frontends._sites.elsewhere import bare_scores, softmax_elsewhere
+from rootdk.frontends._sites.measuring import largest_raw_score, row_sums
+from rootdk.frontends._sites.numbers import turned
+from rootdk.frontends._sites.pending import Pending
+from rootdk.frontends._sites.recognise import contracted_labels
+from rootdk.records import Unhandled
+
+if TYPE_CHECKING:
+    from rootdk.frontends._sites.recording import Recording
+
+__all__ = ["MeetsValues"]
+
+
+class MeetsValues:
+    """The part of the listener that is told of products with the values."""
+
+    recorder: Recording
+    pending: dict[int, Pending]
+    fused: list[Pending]
+    # What mixes values by other weights than a softmax of query-key products, and where.
+    others: Counter[tuple[str, str, str]]
+    _told: set[int]
+
+    def on_weights_product(self, node: Node, tensors: Sequence[Array]) -> None:
+        """The weights of one or more softmaxes meet the values."""
+        operands = node.inputs[0].inputs if node.op == "sum" else node.inputs[:2]
+        for position, operand in enumerate(operands[:2]):
+            for index in operand.weights_of:
+                pending = self.pending.get(index)
+                if pending is None and node.op == "matmul":
+                    self._list_softmax(node, operand, index)
+                if pending is None or pending.met_values:
+                    continue
+                self._meet(pending, node, operand, position, operands)
+                self._measure(pending, node, position, tensors)
+
+    def on_output_factor(self, node: Node) -> None:
+        """A plain factor right after the product with the values."""
+        source = node.inputs[0]
+        for _ in range(6):
+            owner = source.attrs.get("output_of")
+            if owner is not None:
+                pending = self.pending.get(owner) or next(
+                    (p for p in self.fused if p.node.index == owner), None
+                )
+                if pending is not None and "after_output" not in pending.observed:
+                    value = float(node.attrs["scalar"])
+                    value = 1.0 / value if node.op == "div" and value else value
+                    step = FactorStep(node, value, origin="a factor on the attention output")
+                    pending.observed["after_output"] = step
+                return
+            if source.op not in LAYOUT or not source.inputs:
+                return
+            source = source.inputs[0]
+
+    def _meet(
+        self, pending: Pending, node: Node, operand: Node, position: int, operands: Sequence[Node]
+    ) -> None:
+        try:
+            trail = walk_weights(operand, pending.node, pending.axes, self.recorder.values)
+        except (LookupError, RecursionError):
+            return
+        pending.met_values = True
+        pending.weights = trail
+        if trail.cleaned:
+            pending.observed["empty_rows_nan"] = 0
+        pending.dropout = trail.dropout
+        pending.dropout_node = trail.dropout_node
+        node.attrs["output_of"] = pending.node.index
+        if len(operands) > 1:
+            other = operands[1 - position]
+            pending.value_dim = (
+                other.shape[-1]
+                if node.op != "matmul" or position == 0
+                else (other.shape[-2] if len(other.shape) > 1 else None)
+            )
+        contracted = contracted_labels(node, operand, position, trail.axes)
+        elsewhere = contracted & {"Q", "K"} - {pending.axis_label}
+        if pending.axis == "keys" and pending.axis_label not in contracted and elsewhere:
+            pending.axis = "queries"
+
+    def _measure(
+        self, pending: Pending, node: Node, position: int, tensors: Sequence[Array]
+    ) -> None:
+        self._sums(pending, node, position, tensors)
+        measure, pending.measure = pending.measure, None
+        if measure is None or not pending.met_values:
+            return
+        value: Array | None = None
+        if node.op == "matmul" and len(tensors) > 1 and pending.arrangement is not None:
+            side = tensors[1 - position]
+            side = side if position == 0 else turned(side)
+            line = pending.line
+            try:
+                assert line is not None
+                labels = leading_labels(line.product, len(side.shape))
+                value = pending.arrangement.operand(side, labels)
+            except (UnresolvedError, RuntimeError, ValueError, KeyError):
+                value = None
+            if value is not None and value.shape[-2] != pending.shapes["keys"]:
+                value = None
+        pending.summary = measure(value)
+        if pending.summary is not None and pending.line is not None:
+            largest = largest_raw_score(pending.line, pending.summary)
+            pending.observed["largest_raw_score"] = largest
+
+    @staticmethod
+    def _sums(pending: Pending, node: Node, position: int, tensors: Sequence[Array]) -> None:
+        """Row sums where the weights meet the values, if something happened on the way."""
+        trail = pending.weights
+        if trail is None or trail.dropout or node.op != "matmul" or trail.softmax is not None:
+            return
+        if trail.mixed or not (trail.factors or trail.mask or trail.renormalised):
+            return
+        pending.observed.update(row_sums(tensors[position], -1 if position == 0 else -2))
+
+    # -- what is no softmax over query-key products --------------------------------------------
+
+    def _list_softmax(self, node: Node, operand: Node, index: int) -> None:
+        if index in self._told:
+            return
+        self._told.add(index)
+        why = softmax_elsewhere(operand, index)
+        if why is not None:
+            self.others["softmax", node.module_path, why] += 1
+
+    def list_bare(self, node: Node) -> None:
+        """Scores that met the values without a softmax."""
+        why = bare_scores(node)
+        if why is not None:
+            self.others["attention without a softmax", node.module_path, why] += 1
+
+    def elsewhere(self) -> tuple[Unhandled, ...]:
+        """What mixes values by other weights than a softmax of query-key products."""
+        together: dict[tuple[str, str], tuple[int, str]] = {}
+        for (name, where, why), count in self.others.items():
+            seen, first = together.get((name, why), (0, where))
+            together[name, why] = (seen + count, first)
+        return tuple(
+            Unhandled(operation=name, count=count, where=where, why=why)
+            for (name, why), (count, where) in sorted(together.items())
+        )

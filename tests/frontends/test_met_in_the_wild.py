@@ -1,0 +1,291 @@
+"""Ways of writing attention that libraries have, and that a tracer once misread or missed."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import rootdk
+from rootdk.frontends import trace
+from rootdk.frontends._torch.recorder import Recorder
+
+HEADS, HEAD_DIM, WIDTH, LENGTH = 4, 8, 32, 11
+SCALE = HEAD_DIM**-0.5
+
+
+@pytest.fixture(autouse=True)
+def faults_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the tracer fails the test instead of costing a site."""
+    monkeypatch.setattr(Recorder, "strict", True)
+
+
+class Attention(nn.Module):
+    """Projections and a hand-written attention, to be overridden."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def split(self, x):
+        return x.unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2)
+
+    def project(self, x):
+        return tuple(self.split(f(x)) for f in (self.query, self.key, self.value))
+
+    def attend(self, q, k, v):
+        raise NotImplementedError
+
+    def forward(self, x):
+        return self.attend(*self.project(self.norm(x))).transpose(1, 2).flatten(2)
+
+
+def run(model, *, batch=2):
+    with torch.no_grad():
+        return trace(model, (torch.randn(batch, LENGTH, WIDTH),))
+
+
+def only(found):
+    assert len(found.sites) == 1, found.sites
+    assert found.sites[0].unresolved is None, found.sites[0].unresolved
+    return found.sites[0]
+
+
+class LearnedQuery(Attention):
+    """A pooling head: the query is a parameter, projected and scaled by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.probe = nn.Parameter(torch.randn(1, 1, WIDTH))
+
+    def forward(self, x):
+        _, k, v = self.project(self.norm(x))
+        q = self.split(self.query(self.probe.expand(len(x), -1, -1))) * SCALE
+        return (q @ k.mT).softmax(-1) @ v
+
+
+def test_a_factor_on_a_query_that_depends_on_no_input(seed: int) -> None:
+    torch.manual_seed(seed)
+    assert only(run(LearnedQuery())).effective_scale == pytest.approx(SCALE)
+
+
+class Picked(Attention):
+    """Only the queries with the largest norm attend (Informer)."""
+
+    def attend(self, q, k, v):
+        q = q * SCALE
+        largest = q.norm(dim=-1).topk(5, -1).indices
+        q = q.gather(2, largest[..., None].expand(-1, -1, -1, HEAD_DIM))
+        return (q @ k.mT).softmax(-1) @ v
+
+
+def test_queries_that_a_search_picked_keep_their_factor(seed: int) -> None:
+    torch.manual_seed(seed)
+    site = only(run(Picked()))
+    assert (site.effective_scale, site.queries) == (pytest.approx(SCALE), 5)
+
+
+class Routed(Attention):
+    """The query projection is a mixture of experts, whose outputs are put back by index."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router = nn.Linear(WIDTH, 2)
+        self.experts = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(2))
+
+    def forward(self, x):
+        h = self.norm(x)
+        flat = h.flatten(0, 1)
+        order = self.router(flat).argmax(-1).sort(stable=True).indices
+        sizes = self.router(flat).argmax(-1).bincount(minlength=2).tolist()
+        parts = flat[order].split(sizes)
+        outs = torch.cat([e(p) for e, p in zip(self.experts, parts, strict=True)])
+        q = torch.zeros_like(flat).index_add(0, order, outs).view_as(h)
+        _, k, v = self.project(h)
+        return F.scaled_dot_product_attention(self.split(q), k, v)
+
+
+def test_a_routed_query_projection(seed: int) -> None:
+    torch.manual_seed(seed)
+    assert only(run(Routed())).effective_scale == pytest.approx(SCALE)
+
+
+class Tables(Attention):
+    """Rotary tables of the query's own size that were made outside the pass."""
+
+    def attend(self, q, k, v):
+        angles = np.outer(np.arange(LENGTH), 0.5 ** np.arange(HEAD_DIM // 2))
+        angles = np.broadcast_to(np.concatenate([angles, angles], -1), q.shape)
+        cos, sin = (torch.from_numpy(f(angles)).float() for f in (np.cos, np.sin))
+
+        def turned(x):
+            half = torch.cat([-x[..., HEAD_DIM // 2 :], x[..., : HEAD_DIM // 2]], -1)
+            return x * cos + half * sin
+
+        return F.scaled_dot_product_attention(turned(q), turned(k), v)
+
+
+class Table(Attention):
+    """A product with one such table, which could hide anything."""
+
+    def attend(self, q, k, v):
+        q = q * torch.from_numpy(np.linspace(0.5, 2.0, q.numel()).reshape(q.shape)).float()
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+class GateOfNumpy(Attention):
+    """The query went through NumPy and is gated by an activation: the gate is not the query."""
+
+    def attend(self, q, k, v):
+        lost = torch.from_numpy(q.detach().numpy() * 0.25)
+        return F.scaled_dot_product_attention(lost * k.sigmoid(), k, v)
+
+
+def test_tables_from_outside_are_a_rotation_only_if_they_are_one(seed: int) -> None:
+    torch.manual_seed(seed)
+    assert only(run(Tables())).effective_scale == pytest.approx(SCALE)
+    for kind in (Table, GateOfNumpy):
+        (site,) = run(kind()).sites
+        assert "outside the traced operations" in (site.unresolved or ""), kind
+
+
+class Blocks(Attention):
+    """Local attention in blocks filled up with zeros, the scale in the initialisation (LongT5)."""
+
+    block = 16
+
+    def __init__(self) -> None:
+        super().__init__()
+        for linear, std in ((self.query, (WIDTH * HEAD_DIM) ** -0.5), (self.key, WIDTH**-0.5)):
+            nn.init.normal_(linear.weight, std=std)
+        nn.init.normal_(self.value.weight, std=WIDTH**-0.5)
+        for linear in (self.query, self.key, self.value):
+            nn.init.zeros_(linear.bias)
+
+    def attend(self, q, k, v):
+        rest = self.block - LENGTH
+        q, k, v = (F.pad(t, (0, 0, 0, rest)) for t in (q, k, v))
+        k, v = (F.pad(t, (0, 0, self.block, self.block)) for t in (k, v))
+        hidden = torch.ones(3 * self.block, dtype=torch.bool)
+        hidden[self.block : self.block + LENGTH] = False
+        scores = (q @ k.mT).masked_fill(hidden, -1e10)
+        return (scores.softmax(-1) @ v)[:, :, :LENGTH]
+
+
+def test_what_fills_up_a_block_is_left_out_of_the_entries(seed: int) -> None:
+    torch.manual_seed(seed)
+    diagnosis = rootdk.check(Blocks(), torch.randn(2, LENGTH, WIDTH))
+    (finding,) = (f for f in diagnosis.findings if f.code == "RDK101")
+    assert finding.severity == "note", finding.message
+    assert "the projections carry it" in finding.excuse
+    (site,) = diagnosis.sites
+    assert (site.queries, site.keys) == (16, 48)
+    summary = diagnosis.summaries[site.name]
+    assert int(summary["rows"].sum()) == 2 * HEADS * LENGTH
+
+
+class ThreeTerms(Attention):
+    """Two position terms are added up before the content term, each over √(3d) (SEW-D)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(LENGTH, WIDTH))
+        self.place_query, self.place_key = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def attend(self, q, k, v):
+        root = math.sqrt(3 * HEAD_DIM)
+        places = self.table + 0.0 * v.sum()
+        pq, pk = (
+            self.split(self.place_query(places)[None]),
+            self.split(self.place_key(places)[None]),
+        )
+        terms = 0
+        terms += q @ pk.mT / root
+        terms += pq @ k.mT / root
+        return (q @ (k / root).mT + terms).softmax(-1) @ v
+
+
+def test_terms_that_are_added_up_first_are_counted_one_by_one(seed: int) -> None:
+    torch.manual_seed(seed)
+    diagnosis = rootdk.check(ThreeTerms(), torch.randn(2, LENGTH, WIDTH))
+    (site,) = diagnosis.sites
+    assert site.score_terms == 3
+    assert {f.severity for f in diagnosis.findings if f.code == "RDK108"} == {"note"}
+
+
+class LowRank(Attention):
+    """A query out of a low rank, enlarged by √(hidden/rank) (LongCat)."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(hidden_size=WIDTH, q_lora_rank=8)
+        self.factor = factor
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q * self.factor, k, v)
+
+
+@pytest.mark.parametrize(("factor", "severity"), [(2.0, "note"), (1.7, "warning"), (1.0, None)])
+def test_the_widths_of_a_low_rank_explain_their_own_factor(
+    factor: float, severity: str | None, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    diagnosis = rootdk.check(LowRank(factor), torch.randn(2, LENGTH, WIDTH))
+    found = {f.severity for f in diagnosis.findings if f.code.startswith("RDK1")}
+    assert found == ({severity} if severity else set())
+
+
+class AfterASearch(Attention):
+    """Positions chosen by a softmax are no weights: a later attention is seen (SuperGlue)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heat, self.place = nn.Linear(WIDTH, 1), nn.Linear(1, WIDTH)
+
+    def forward(self, x):
+        best = self.heat(x).softmax(1).topk(6, 1).indices
+        x = x.gather(1, best.expand(-1, -1, WIDTH)) + self.place(best.float())
+        q, k, v = self.project(self.norm(x))
+        mask = torch.where(best.mT[:, None] >= 0, 0.0, -1e4)
+        return (q @ k.mT * SCALE + mask).softmax(-1) @ v
+
+
+def test_positions_that_a_softmax_chose_are_no_weights(seed: int) -> None:
+    torch.manual_seed(seed)
+    assert only(run(AfterASearch())).effective_scale == pytest.approx(SCALE)
+
+
+WEIGHTS = {
+    "cdist": lambda q, k: (-torch.cdist(q, k)).softmax(-1),
+    "sigmoid": lambda q, k: (q @ k.mT * SCALE - 2.0).sigmoid(),
+    "relu and pow": lambda q, k: F.relu(q @ k.mT) ** 2,
+    "no function at all": lambda q, k: q @ k.mT,
+}
+
+
+class Weighted(Attention):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def attend(self, q, k, v):
+        return WEIGHTS[self.name](q, k) @ v
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_what_is_no_softmax_over_products_is_listed(name: str, seed: int) -> None:
+    torch.manual_seed(seed)
+    found = run(Weighted(name))
+    assert found.sites == ()
+    (listed,) = found.unhandled
+    assert name in listed.why
+    assert listed.count == 1
+
+
+def test_an_attention_is_not_listed_as_something_else(seed: int) -> None:
+    torch.manual_seed(seed)
+    assert run(LearnedQuery()).unhandled == ()
