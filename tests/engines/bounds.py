@@ -34,7 +34,7 @@ EPS_64 = float(np.finfo(np.float64).eps)
 def call_of(case: Case, **more: object) -> Call:
     """The prepared call of a case."""
     arguments = dict.fromkeys(
-        ("value", "scale", "mask", "bias", "causal", "window", "softcap", "rows", "inputs")
+        "value scale mask bias causal window softcap segments rows inputs".split()
     )
     arguments |= {"score_dtype": None, **case.arguments, **more}
     return prepare(case.query, case.key, arguments.pop("value"), **arguments)

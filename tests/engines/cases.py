@@ -112,6 +112,11 @@ CASES: dict[str, Callable[[np.random.Generator], Case]] = {
     "window": lambda rng: _plain(rng, window=(3, 2)),
     "open_window": lambda rng: _plain(rng, window=(None, 1)),
     "causal_window": lambda rng: _plain(rng, causal="bottom_right", window=(4, None)),
+    "segments": lambda rng: _sized(rng, 17, 17, segments=[0, 3, 3, 12, 13, 17]),
+    "segments_causal": lambda rng: _sized(
+        rng, 17, 17, segments=[0, 9, 17], causal="top_left", window=(4, None)
+    ),
+    "segments_mask": lambda rng: _sized(rng, 17, 17, segments=[0, 5, 17], mask=_mask(rng, 17, 17)),
     "mask_whole": lambda rng: _plain(rng, mask=_mask(rng, 2, 4, 13, 17)),
     "mask_of_heads": lambda rng: _plain(rng, mask=_mask(rng, 4, 13, 17)),
     "mask_of_padding": lambda rng: _plain(rng, mask=rng.random((2, 1, 1, 17)) < 0.5),
@@ -193,6 +198,9 @@ def heads_of(
 
 
 def _within(arguments: Arrays, i: int, j: int, queries: int, keys: int) -> bool:
+    begins = arguments.get("segments", [0])[1:]
+    if any((i < begin) != (j < begin) for begin in begins):
+        return False
     causal = arguments.get("causal")
     diagonal = i + (keys - queries if causal == "bottom_right" else 0)
     left, right = arguments.get("window", (None, None))

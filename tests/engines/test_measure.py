@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.testing import assert_allclose
 from rootdk import measure
 from rootdk._lib.errors import ArgumentError, ArrayError, DtypeError, ShapeError
 from rootdk.attention import visibility
-from rootdk.engines import blocked, linear
+from rootdk.engines import blocked, ragged
 from rootdk.engines.plan import ENGINES
 from rootdk.stats import AbsentQuantityError
 from rootdk.stats.block import Block
@@ -37,6 +38,31 @@ def test_values_enter_no_score(arrays: tuple[np.ndarray, np.ndarray]) -> None:
     with_value, without = measure(query, key, value), measure(query, key)
     assert_allclose(with_value["entropy_nats"], without["entropy_nats"], rtol=0)
     assert np.all(np.isnan(with_value["value_std"]))
+
+
+@pytest.mark.parametrize(
+    "segments", [[], [0], [0, 11], [1, 12], [0, 9, 4, 12], [0.0, 12.0], [[0, 12]], "ab"]
+)
+def test_segments_that_mean_nothing_are_refused(segments: object) -> None:
+    query = np.ones((12, 8))
+    with pytest.raises(ArgumentError, match=r"segments is .* from 0 to the number of queries"):
+        measure(query, query, segments=segments)
+    with pytest.raises(ArgumentError, match="12 queries and 15 keys"):
+        measure(query, np.ones((15, 8)), segments=[0, 12])
+
+
+def test_segments_are_calls_of_their_own(rng: np.random.Generator) -> None:
+    query, key = rng.normal(size=(2, 2, 40, 8))
+    ends = [0, 11, 12, 40]
+    whole = measure(query, key, segments=ends, causal="top_left")
+    assert whole == measure(query, key, segments=np.asarray(ends), causal="bottom_right")
+    parts = [
+        measure(query[:, start:stop], key[:, start:stop], causal="top_left")
+        for start, stop in itertools.pairwise(ends)
+    ]
+    merged = parts[0] + parts[1] + parts[2]
+    for name in ("spread", "row_spread", "entropy_nats", "max_score", "visible_scores"):
+        assert_allclose(whole[name], merged[name], rtol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +133,12 @@ def test_the_spread_alone_takes_no_score(
     ("changed", "why"),
     [
         ({"quantities": ["entropy_nats"]}, "row_entropy cannot be had without forming scores"),
-        ({"mask": np.ones((12, 15), dtype=np.bool_)}, "a mask or a bias hides scores"),
-        ({"bias": np.zeros((12, 15))}, "a mask or a bias hides scores"),
+        ({"mask": np.arange(15) % 2 == 0}, "a mask hides keys between visible ones"),
+        (
+            {"mask": np.eye(12, 15, dtype=np.bool_)[::-1]},
+            "a mask hides scores in no order that sums could follow",
+        ),
+        ({"bias": np.zeros((12, 15))}, "a bias may hide scores"),
     ],
 )
 def test_an_engine_says_why_it_cannot(
@@ -358,7 +388,7 @@ def test_the_linear_engine_loses_no_digits(
     """Keys that jump from one far place to another, where sums of squares would cancel."""
     query = rng.normal(size=(600, 16)) + 1e4
     key = rng.normal(size=(600, 16)) + np.where(np.arange(600) < 300, 1e4, -1e4)[:, None]
-    assert linear.CHUNK < 300, "several chunks are merged"
+    assert ragged.CHUNK < 300, "several chunks are merged"
     names = ["spread", "row_spread", "score_mean"]
     summary = measure(query, key, scale=0.25, quantities=names, **arguments)
     assert summary.engine.startswith("linear")

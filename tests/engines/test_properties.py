@@ -66,7 +66,7 @@ def cases(draw: st.DrawFn, *, plain: bool = False) -> Case:
 def small_calls_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocked, "SMALL", 0)
     monkeypatch.setattr(compiled, "WORTH", 0)
-    monkeypatch.setattr(linear, "WORTH", 0)
+    monkeypatch.setattr(linear, "SMALL", 0)
     monkeypatch.setattr(entries, "_WORTH", 0)
 
 
@@ -115,7 +115,8 @@ def test_linear_agrees(case: Case, dtype: str, small_calls_count: None) -> None:
     names = ["spread", "row_spread", "score_mean", "rows", "visible_scores", "empty_rows"]
     summary = measure(*given_arrays, **arguments, quantities=names, engine="linear")
     exact = case.rounded(dtype)
-    assert_within(summary, Bounds(case=exact, eps=EPS_64, oracle=oracle_of(exact, dtype)), names)
+    bounds = Bounds(case=exact, eps=eps_of(summary), oracle=oracle_of(exact, dtype))
+    assert_within(summary, bounds, names)
 
 
 @EXAMPLES

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rootdk._lib.arrays import Array, float_info, is_torch, to_numpy
-from rootdk.attention.masks import band, diagonal_shift
 from rootdk.engines import compiled
-from rootdk.engines.call import Call, reduced_precision
+from rootdk.engines.call import Call, UnfitError, reduced_precision
 from rootdk.engines.fill import Filled, empty_states, update
 from rootdk.engines.kernels import Kernels, NumpyKernels, TorchKernels
 from rootdk.engines.rowblock import RowBlock
@@ -42,7 +41,7 @@ def run(call: Call, names: set[str]) -> Filled:
     if compiled.fits(call):
         try:
             return _run_compiled(call, names)
-        except compiled.UnfitError:
+        except UnfitError:
             pass
     states, engine = _run_plain(call, names)
     return Filled(states=states, engine=f"blocked ({engine})")
@@ -94,7 +93,9 @@ def _with_a_key(call: Call) -> Call:
     batch, kv_heads, _, head_dim = call.key.shape
     key = call.xp.zeros((batch, kv_heads, 1, head_dim), dtype=like.dtype, device=like.device)
     hidden = call.xp.zeros((1, 1, 1, 1), dtype=call.xp.bool, device=like.device)
-    return replace(call, key=key, mask=hidden, bias=None, causal=None, window=(None, None))
+    return replace(
+        call, key=key, mask=hidden, bias=None, causal=None, window=(None, None), segments=None
+    )
 
 
 def _head_slices(call: Call) -> Iterator[slice]:
@@ -242,17 +243,9 @@ def _mask(
     if np.all(first == span.start) and np.all(past == span.stop):
         shape = (1, len(rows), span.stop - span.start)
         return None if mask is None else xp.broadcast_to(mask, (mask.shape[0], *shape[1:]))
-    left, right = call.window
-    within = band(
-        call.queries,
-        span.stop - span.start,
-        shift=diagonal_shift(call.queries, call.keys, call.causal) - span.start,
-        left=left,
-        right=0 if call.causal is not None else right,
-        rows=_as_index(rows, operands.key),
-        xp=xp,
-        device=operands.key.device,
-    )[None]
+    position = xp.arange(span.start, span.stop, device=operands.key.device)
+    ends = (_as_index(end, operands.key)[:, None] for end in (first, past))
+    within = ((position >= next(ends)) & (position < next(ends)))[None]
     return within if mask is None else within & mask
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from rootdk._lib.arrays import (
     Array,
     Namespace,
     float_info,
+    is_array,
     is_torch,
     namespace,
     quiet,
@@ -32,6 +33,10 @@ _BACKENDS = {"cpu": "mkldnn", "cuda": "cuda"}
 """Where torch keeps the settings of products, by type of device."""
 
 
+class UnfitError(Exception):
+    """An engine cannot measure a call, for a reason found on the way."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Call:
     """The arguments of one attention call, in four dimensions and outside any gradient.
@@ -48,6 +53,8 @@ class Call:
         Each dimension that of the scores, or 1.
     scale, softcap, causal, window
         As for :func:`rootdk.attention.attention`, checked.
+    segments : array of int64, or None
+        Where packed sequences begin, and where the last ends.
     rows : array of int64
         The query rows to measure, ascending.
     score_dtype : str
@@ -64,6 +71,7 @@ class Call:
     softcap: float | None
     causal: Causal | None
     window: Window
+    segments: Integers | None
     rows: Integers
     score_dtype: str
 
@@ -108,9 +116,9 @@ class Call:
         return self.num_heads // int(self.key.shape[1]) if self.num_heads else 1
 
     def reach(self, rows: Integers) -> tuple[Integers, Integers]:
-        """Return, per row, the first key within causal order and window, and the key past them.
+        """Return, per row, the first key within its reach, and the key past the last.
 
-        The mask and the bias may hide more.
+        Causal order, window and segments count; the mask and the bias may hide more.
         """
         left, right = self.window
         if self.causal is not None:
@@ -119,7 +127,16 @@ class Call:
         none = np.zeros_like(rows)
         first = none if left is None else np.clip(diagonal - left, 0, self.keys)
         past = none + self.keys if right is None else np.clip(diagonal + right + 1, 0, self.keys)
+        if self.segments is not None:
+            segment = np.searchsorted(self.segments, rows, side="right")
+            first = np.maximum(first, self.segments[segment - 1])
+            past = np.minimum(past, self.segments[segment])
         return first, np.maximum(first, past)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether causal order, a window or segments limit what a row sees."""
+        return self.causal is not None or self.window != (None, None) or self.segments is not None
 
 
 def prepare(
@@ -133,6 +150,7 @@ def prepare(
     causal: Causal | None,
     window: Window | None,
     softcap: float | None,
+    segments: Sequence[int] | None,
     rows: int | None,
     inputs: Array | None,
     score_dtype: Any,
@@ -154,6 +172,7 @@ def prepare(
         softcap=check_softcap(softcap),
         causal=check_causal(causal),
         window=check_window(window),
+        segments=_boundaries(segments, sizes["queries"].size, sizes["keys"].size),
         rows=_sample(sizes["queries"].size, rows),
         score_dtype=float_info(query if score_dtype is None else score_dtype).name,
     )
@@ -207,6 +226,21 @@ def _own(array: Array | None) -> Array | None:
     if array is None:
         return None
     return array.detach() if is_torch(array) else to_numpy(array)
+
+
+def _boundaries(segments: Sequence[int] | None, queries: int, keys: int) -> Integers | None:
+    if segments is None:
+        return None
+    expected = f"ascending whole numbers from 0 to the number of queries and of keys, {queries}"
+    if queries != keys:
+        raise ArgumentError(
+            f"segments were given for {queries} queries and {keys} keys; {expected}"
+        )
+    found = to_numpy(segments) if is_array(segments) else np.asarray(segments)
+    whole = found.ndim == 1 and found.size > 0 and np.issubdtype(found.dtype, np.integer)
+    if not whole or found[0] != 0 or found[-1] != queries or np.any(np.diff(found) < 0):
+        raise ArgumentError.unexpected("segments", segments, expected)
+    return np.unique(found).astype(np.int64)
 
 
 def _sample(queries: int, rows: int | None) -> Integers:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rootdk._lib.arrays import Array, float_info, is_torch, to_numpy
-from rootdk.engines.call import Call
+from rootdk.engines.call import Call, UnfitError
 from rootdk.engines.fill import empty_states, update
 from rootdk.engines.rownumbers import RowNumbers
 from rootdk.engines.workers import Workers, float32_at_least, hired, in_reach
@@ -38,10 +38,6 @@ _HOME = "rootdk.stats.statistics."
 _DEVIATIONS = {"score_moments", "within_rows"}
 SOFTMAX = {"row_entropy", "row_first_key", "row_jacobian_norm", "row_logsumexp", "row_maximum"}
 SOFTMAX |= {"row_samples", "row_squares"}
-
-
-class UnfitError(Exception):
-    """The call has to be computed otherwise, for a reason found on the way."""
 
 
 def fits(call: Call) -> bool:
@@ -226,8 +222,7 @@ def _measure(
 def _is_padding(call: Call) -> bool:
     """Tell whether the mask hides the same keys from all rows, and nothing else hides any."""
     mask = call.mask
-    ordered = call.causal is not None or call.window != (None, None)
-    return mask is not None and mask.shape[2] == 1 and call.bias is None and not ordered
+    return mask is not None and mask.shape[2] == 1 and call.bias is None and not call.ordered
 
 
 def _reach(call: Call, keys: _Keys) -> tuple[Integers, Integers]:

@@ -45,8 +45,8 @@ def refusal(call: Call, names: set[str]) -> str | None:
         return f"{call.library} has no fused kernel"
     if call.softcap is not None or call.mask is not None or call.bias is not None:
         return "softcap, mask and bias are no part of what the kernels' results follow from"
-    if call.window != (None, None):
-        return "the kernels know no window"
+    if call.window != (None, None) or call.segments is not None:
+        return "the kernels know no window and no segments"
     if len(call.rows) < call.queries:
         return "the kernels take all rows"
     if call.causal is not None and call.queries != call.keys:

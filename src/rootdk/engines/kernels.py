@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import array_api_compat.numpy
 import numpy as np
 
-from rootdk._lib.arrays import Array, Dtype, to_numpy
+from rootdk._lib.arrays import Array, Dtype, Namespace, is_torch, to_numpy
 from rootdk.stats.block import HISTOGRAM_BINS, Floats, Integers
 
 
 class Kernels(Protocol):
     """What a block asks of its library beside the array API."""
 
+    @property
+    def namespace(self) -> Namespace:
+        """The array API namespace of the library."""
+        ...
+
     def dot(self, left: Array, right: Array) -> Array:
         """Return the sums of products along the last dimension."""
+        ...
+
+    def subtract(self, array: Array, about: Array, out: Array) -> Array:
+        """Write a difference to an array of the dtype to compute in, and return it."""
         ...
 
     def codes(self, array: Array) -> Array:
@@ -45,10 +55,19 @@ class Kernels(Protocol):
 class NumpyKernels:
     """Kernels for NumPy arrays."""
 
+    @property
+    def namespace(self) -> Namespace:
+        """NumPy's array API namespace."""
+        return array_api_compat.numpy
+
     def dot(self, left: Array, right: Array) -> Array:
         """Return the sums of products along the last dimension."""
         # Not vecdot: it adds float32 in one long chain, and loses digits over many keys.
         return np.sum(left * right, axis=-1)
+
+    def subtract(self, array: Array, about: Array, out: Array) -> Array:
+        """Write a difference to an array of the dtype to compute in, and return it."""
+        return np.subtract(array, about, out=out, dtype=out.dtype)
 
     def codes(self, array: Array) -> Array:
         """Return the whole part of numbers from 0 up to HISTOGRAM_BINS, as bytes."""
@@ -81,11 +100,24 @@ class NumpyKernels:
 class TorchKernels:
     """Kernels for torch tensors, on any device."""
 
+    @property
+    def namespace(self) -> Namespace:
+        """Torch's array API namespace."""
+        import array_api_compat.torch
+
+        return array_api_compat.torch
+
     def dot(self, left: Array, right: Array) -> Array:
         """Return the sums of products along the last dimension."""
         import torch
 
         return torch.linalg.vecdot(left, right)
+
+    def subtract(self, array: Array, about: Array, out: Array) -> Array:
+        """Write a difference to an array of the dtype to compute in, and return it."""
+        import torch
+
+        return torch.sub(array, about, out=out)
 
     def codes(self, array: Array) -> Array:
         """Return the whole part of numbers from 0 up to HISTOGRAM_BINS, as bytes."""
@@ -131,6 +163,11 @@ class TorchKernels:
         import torch
 
         return getattr(torch, name)
+
+
+def kernels_of(array: Array) -> Kernels:
+    """Return the kernels of the library that an array belongs to."""
+    return TorchKernels() if is_torch(array) else NumpyKernels()
 
 
 _PAIRING = 2**16

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rootdk._lib.arrays import Array
 from rootdk.attention.masks import Causal, Window
 from rootdk.engines.call import Call, isolated, prepare
 from rootdk.engines.entries import entry_states
-from rootdk.engines.plan import choose
+from rootdk.engines.plan import run
 from rootdk.stats.quantity import needed_statistics
 from rootdk.stats.quantity import quantities as all_quantities
 from rootdk.stats.summary import NOT_ASKED, Summary
@@ -26,6 +26,7 @@ def measure(
     causal: Causal | None = None,
     window: Window | None = None,
     softcap: float | None = None,
+    segments: Sequence[int] | None = None,
     quantities: Iterable[str] | None = None,
     rows: int | None = None,
     inputs: Array | None = None,
@@ -65,6 +66,9 @@ def measure(
         Keys visible before and after the diagonal; None is open.
     softcap : float, optional
         Bound of the scores, applied before bias and mask.
+    segments : sequence of int, optional
+        Where packed sequences begin, and where the last ends, as ``cu_seqlens``: from 0 to
+        the number of queries, which is that of keys. A row sees the keys of its own only.
     quantities : iterable of str, optional
         Names of the quantities wanted, all by default. What none of them needs is not
         computed: the spread alone takes time linear in the length.
@@ -91,7 +95,7 @@ def measure(
     ArrayError, DtypeError
         If arguments are not arrays of one library, or their dtypes mean nothing.
     ArgumentError
-        If scale, causal, window, softcap, rows, quantities or engine mean nothing.
+        If scale, causal, window, softcap, segments, rows, quantities or engine mean nothing.
 
     Examples
     --------
@@ -115,13 +119,13 @@ def measure(
         causal=causal,
         window=window,
         softcap=softcap,
+        segments=segments,
         rows=rows,
         inputs=inputs,
         score_dtype=score_dtype,
     )
     with isolated(call):
-        chosen = choose(call, names, engine)
-        filled = chosen.run(call, names)
+        filled = run(call, names, engine)
         entries, absent = entry_states(call, names)
     states = {**filled.states, **entries}
     return Summary(

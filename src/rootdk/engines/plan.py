@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from rootdk._lib.errors import ArgumentError
 from rootdk.engines import blocked, compiled, fused, linear, reference
-from rootdk.engines.call import Call
+from rootdk.engines.call import Call, UnfitError
 from rootdk.engines.fill import Filled
 
 SMALL = 2.0**26
@@ -51,11 +52,13 @@ def _scores(call: Call) -> float:
 
 
 def of_linear(call: Call, names: set[str]) -> float:
-    """Return the cost of the linear engine: float64 takes twice as long, at a third of its best."""
-    ordered = call.causal is not None or call.window != (None, None)
-    rows, keys = len(call.rows), call.keys
-    passes = rows * (call.head_dim + (256.0 if ordered else 0.0)) + keys * call.head_dim
-    return 6.0 * _heads(call) * passes * call.head_dim
+    """Return the cost of the linear engine: narrow products, and twice where keys differ."""
+    ordered = call.ordered or call.mask is not None
+    each = call.head_dim * (2.0 if ordered else 1.0) + 64.0
+    cost = 2.0 * _heads(call) * (len(call.rows) + call.keys) * call.head_dim * each
+    if call.mask is None:
+        return cost
+    return cost + 8.0 * float(np.prod([float(size) for size in call.mask.shape]))
 
 
 def of_blocked(call: Call, names: set[str]) -> float:
@@ -92,8 +95,8 @@ ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in _BY_PREFERENC
 """The engines by name, in the order preferred at equal cost."""
 
 
-def choose(call: Call, names: set[str], wanted: str | None) -> Engine:
-    """Return the engine for a call: the wanted one, or the cheapest that can measure it.
+def run(call: Call, names: set[str], wanted: str | None) -> Filled:
+    """Measure a call: by the wanted engine, or the cheapest that can.
 
     Raises
     ------
@@ -102,15 +105,21 @@ def choose(call: Call, names: set[str], wanted: str | None) -> Engine:
         says why.
     """
     if wanted is None:
-        able = (engine for engine in _by_cost(call, names) if not engine.refusal(call, names))
-        return next(able)
-    if wanted not in ENGINES:
+        for engine in _by_cost(call, names):
+            # What an engine finds on the way, another has to bear.
+            with suppress(UnfitError):
+                if engine.refusal(call, names) is None:
+                    return engine.run(call, names)
+    if wanted is None or wanted not in ENGINES:
         raise ArgumentError.unexpected("engine", wanted, f"one of {', '.join(ENGINES)}, or None")
     engine = ENGINES[wanted]
-    why = engine.refusal(call, names)
-    if why is not None:
-        raise ArgumentError(f"engine {wanted!r} cannot measure this: {why}")
-    return engine
+    try:
+        why = engine.refusal(call, names)
+        if why is None:
+            return engine.run(call, names)
+    except UnfitError as unfit:
+        why = str(unfit)
+    raise ArgumentError(f"engine {wanted!r} cannot measure this: {why}")
 
 
 def _by_cost(call: Call, names: set[str]) -> list[Engine]:

@@ -43,7 +43,7 @@ def _block(call: Call, element: int) -> WholeBlock:
         key,
         np.zeros((*key.shape[:-1], 1)),
         scale=call.scale,
-        mask=_of_element(call.mask, element),
+        mask=_mask(call, element),
         bias=_of_element(call.bias, element),
         causal=call.causal,
         window=call.window,
@@ -56,6 +56,15 @@ def _block(call: Call, element: int) -> WholeBlock:
         visible=stages.visible[:, call.rows],
         final=stages.biased[:, call.rows],
     )
+
+
+def _mask(call: Call, element: int) -> object:
+    mask = _of_element(call.mask, element)
+    if call.segments is None:
+        return mask
+    segment = np.searchsorted(call.segments, np.arange(call.keys), side="right")
+    same = segment[:, None] == segment
+    return same if mask is None else same & mask
 
 
 def _float64(array: object) -> Floats:
