@@ -1,0 +1,154 @@
+"""The main table: what the width of a head does to scores and weights, with a scale and without."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rootdk.attention import softmax
+from rootdk.lab._base import Context, Experiment, Method, Records
+from rootdk.lab._entries import EXPECTED, Entries, Floats, Law, check_law
+from rootdk.lab._parameters import parameter
+from rootdk.lab._scales import check_scale, scale_of
+from rootdk.lab._sketch import Level, Line, Panel, Sketch
+from rootdk.lab._table import Table
+
+__all__ = ["WidthSweep"]
+
+SHARES = (50, 90, 99)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WidthSweep(Experiment):
+    """Spread, largest weight, entropy and saturated rows against head_dim, raw and scaled."""
+
+    name: ClassVar[str] = "width-sweep"
+    question: ClassVar[str] = "What does the width of a head do to its scores and weights?"
+    order: ClassVar[int] = 20
+    tiny: ClassVar[Mapping[str, object]] = {"widths": (4, 8), "queries": 30, "batch": 20, "keys": 5}
+    default_seed: ClassVar[int] = 20260718
+    random: ClassVar[tuple[Method, ...]] = ("replay", "sample")
+    columns: ClassVar[Mapping[str, str]] = {
+        "head_dim": "entries of a query and of a key",
+        "raw_score_std": "standard deviation of all scores before the scale (ddof 0)",
+        "scaled_score_std": "the same after the scale",
+        "mean_max_weight_*": "largest weight of a row, mean over rows, raw or scaled scores",
+        "mean_entropy_*": "entropy of a row in nats, mean over rows",
+        "*_rows_over_*_pct": "rows whose largest weight exceeds 0.50, 0.90 or 0.99, in per cent",
+        "*_standard_error": "standard error of the column named, where it is known",
+    }
+
+    widths: tuple[int, ...] = parameter((4, 16, 64, 256, 1024), "head_dim of each row", least=1)
+    queries: int = parameter(4000, "rows of weights per width", least=1)
+    keys: int = parameter(12, "keys of each query", least=1)
+    batch: int = parameter(200, "queries drawn at once by replay", least=1)
+    distribution: str = parameter("normal", f"law of the entries: {EXPECTED}", check=check_law)
+    query_std: float = parameter(1.0, "standard deviation of query entries", least=0.0)
+    key_std: float = parameter(1.0, "standard deviation of key entries", least=0.0)
+    mean: float = parameter(0.0, "mean of all entries")
+    correlation: float = parameter(0.0, "of query and key entries", least=-1.0, most=1.0)
+    scale: str = parameter("1/sqrt(d)", "rule for the scaled columns", check=check_scale)
+    num_heads: int = parameter(8, "heads, for d_model in the scale", least=1)
+
+    def replay(self, context: Context) -> Records:
+        """Draw every entry of every key, width after width, from one generator."""
+        rng = np.random.default_rng(context.seed)
+        for done, width in enumerate(self.widths):
+            context.progress(done, len(self.widths), f"head_dim {width}")
+            scores = np.concatenate(list(self._scores(rng, width)))
+            scale = self.scale_at(width)
+            yield {"head_dim": width, **summary(scores, scale)}
+
+    def _scores(self, rng: np.random.Generator, width: int) -> Iterator[Floats]:
+        for start in range(0, self.queries, self.batch):
+            rows = min(self.batch, self.queries - start)
+            query, key = self.entries.pair(rng, rows, self.keys, width)
+            yield np.einsum("qd,qkd->qk", query, key)
+
+    @property
+    def entries(self) -> Entries:
+        """The entries that the parameters describe."""
+        return Entries(
+            law=Law.read(self.distribution),
+            query_std=self.query_std,
+            key_std=self.key_std,
+            mean=self.mean,
+            correlation=self.correlation,
+        )
+
+    def scale_at(self, width: int) -> float:
+        """Return the multiplier of the scaled columns at one width."""
+        return scale_of(self.scale, head_dim=width, keys=self.keys, num_heads=self.num_heads)
+
+    def answer(self, table: Table) -> str:
+        """Say what widths at both ends give."""
+        first, *_, last = [*table, *table]
+        return (
+            f"From head_dim {first['head_dim']} to {last['head_dim']} the raw spread goes from "
+            f"{first['raw_score_std']:.2f} to {last['raw_score_std']:.2f} and the rows with over "
+            f"90 % on one key from {first['raw_rows_over_90_pct']:.1f} to "
+            f"{last['raw_rows_over_90_pct']:.1f} %; times {self.scale} the spread is "
+            f"{first['scaled_score_std']:.3f} and {last['scaled_score_std']:.3f}, and those rows "
+            f"{first['scaled_rows_over_90_pct']:.1f} and {last['scaled_rows_over_90_pct']:.1f} %."
+        )
+
+    def sketch(self, table: Table) -> Sketch:
+        """Two panels: the spread, and the largest weight."""
+        spread = self._lines(table, "raw_score_std", "scaled_score_std")
+        weight = self._lines(table, "mean_max_weight_raw", "mean_max_weight_scaled")
+        x_label = "head_dim"
+        return Sketch(
+            title=self.question,
+            panels=(
+                Panel(
+                    title="spread of the scores",
+                    x_label=x_label,
+                    y_label="standard deviation of the scores",
+                    marks=spread,
+                    x_log=2,
+                    y_log=2,
+                ),
+                Panel(
+                    title="mean largest weight of a row",
+                    x_label=x_label,
+                    y_label="weight",
+                    marks=(*weight, Level(label=f"uniform, 1/{self.keys}", y=1 / self.keys)),
+                    x_log=2,
+                    y_range=(0.0, 1.02),
+                ),
+            ),
+        )
+
+    def _lines(self, table: Table, raw: str, scaled: str) -> tuple[Line, ...]:
+        x = table["head_dim"]
+        return (
+            Line(label="raw", x=x, y=table[raw], color=1),
+            Line(label=f"× {self.scale}", x=x, y=table[scaled], color=0),
+        )
+
+
+def summary(scores: Floats, scale: float) -> dict[str, float]:
+    """Return the columns of one width from its scores, ``(queries, keys)``, before the scale."""
+    found = {}
+    for kind, values in (("raw", scores), ("scaled", scores * scale)):
+        weights = softmax(values)
+        largest = weights.max(axis=-1)
+        found[f"{kind}_score_std"] = values.std()
+        found[f"mean_max_weight_{kind}"] = largest.mean()
+        found[f"mean_entropy_{kind}"] = mean_entropy(weights)
+        for share in SHARES:
+            over = 100.0 * np.mean(largest > share / 100.0)
+            found[f"{kind}_rows_over_{share}_pct"] = over
+    pairs = [name for name in found if "raw" in name]
+    names = [name for raw in pairs for name in (raw, raw.replace("raw", "scaled"))]
+    return {name: float(found[name]) for name in names}
+
+
+def mean_entropy(weights: Floats) -> float:
+    """Return the mean entropy of rows of weights, in nats; a weight of 0 adds nothing."""
+    logs = np.log(weights, out=np.zeros_like(weights), where=weights > 0.0)
+    return float(-math.fsum((weights * logs).ravel()) / len(weights))
