@@ -9,6 +9,7 @@ that ``import rootdk`` costs nothing and loads no framework.
 ``diagnose``           the same question, for someone who has only measured a spread
 ``measure``            statistics of one attention call, per head
 ``attention``          the reference: slow, obvious, on any array library
+``lab``                experiments on the scale: replayed, sampled and exact
 =====================  =============================================================
 """
 
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import inspect
 
+    from rootdk import lab
     from rootdk.attention import attention, entropy_nats, logsumexp, softmax, softmax_jacobian
     from rootdk.check import check
     from rootdk.diagnose import diagnose
@@ -49,6 +51,7 @@ __all__ = [
     "check",
     "diagnose",
     "entropy_nats",
+    "lab",
     "logsumexp",
     "measure",
     "softmax",
@@ -67,6 +70,7 @@ _HOMES = {
     "check": "rootdk.check",
     "diagnose": "rootdk.diagnose",
     "entropy_nats": "rootdk.attention",
+    "lab": "rootdk.lab",
     "logsumexp": "rootdk.attention",
     "measure": "rootdk.engines",
     "softmax": "rootdk.attention",
@@ -99,10 +103,13 @@ class _Verb(ModuleType):
 
 
 class _Package(ModuleType):
-    """The package itself: a submodule that shares its name with a function becomes callable."""
+    """The package itself: a submodule that shares its name with a function becomes callable.
+
+    The lab is a package of many functions, and stays one.
+    """
 
     def __setattr__(self, name: str, value: object) -> None:
-        if isinstance(value, ModuleType) and _HOMES.get(name) == value.__name__:
+        if isinstance(value, ModuleType) and _HOMES.get(name) == value.__name__ and name != "lab":
             value.__class__ = _Verb
         super().__setattr__(name, value)
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["progress"]
+__all__ = ["counted", "progress"]
 
 
 @contextmanager
@@ -25,5 +25,33 @@ def progress() -> Iterator[Callable[[str], None]]:
 
         def advance(reached: str) -> None:
             bar.update(task, advance=1, description=reached)
+
+        yield advance
+
+
+@contextmanager
+def counted(name: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Yield a function that is told how much of how much is done, and what comes next."""
+    if not sys.stderr.isatty():
+        yield lambda done, total, what: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.fields[name]}"), BarColumn(), MofNCompleteColumn(),
+               TimeElapsedColumn(), TimeRemainingColumn(),
+               TextColumn("{task.description}", markup=False))  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None, name=name)
+
+        def advance(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=what)
 
         yield advance

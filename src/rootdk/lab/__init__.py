@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from rootdk.lab._base import Context, Experiment, Method
+from rootdk.lab._base import METHODS, Context, Experiment, Method
 from rootdk.lab._parameters import parameter
-from rootdk.lab._registry import experiment, experiments, names, run
+from rootdk.lab._registry import all_experiments, experiment, names, run
 from rootdk.lab._result import Result
 from rootdk.lab._sketch import Bars, Level, Line, Panel, Sketch
 from rootdk.lab._table import Table
 
 __all__ = [
+    "METHODS",
     "Bars",
     "Context",
     "Experiment",
@@ -28,8 +29,8 @@ __all__ = [
     "Result",
     "Sketch",
     "Table",
+    "all_experiments",
     "experiment",
-    "experiments",
     "names",
     "parameter",
     "run",

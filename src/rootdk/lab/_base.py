@@ -81,9 +81,11 @@ class Experiment(ABC):
         The seed unless another is given.
     random : tuple of str
         The methods that draw random numbers; others have no seed.
+    generator : str
+        What draws them.
     timed : frozenset of str
-        Columns measured by a clock, which no two runs have in common. The answer does not
-        depend on them, and ``sketch`` draws also without them.
+        Columns measured on the machine: seconds, bytes at the peak. No two runs have them in
+        common. The answer does not depend on them, and ``sketch`` draws also without them.
     packages : tuple of str
         Packages on whose version the numbers depend.
     needs : tuple of str
@@ -99,6 +101,7 @@ class Experiment(ABC):
     tiny: ClassVar[Mapping[str, object]] = {}
     default_seed: ClassVar[int] = 0
     random: ClassVar[tuple[Method, ...]] = ()
+    generator: ClassVar[str] = "PCG64 (numpy.random.default_rng)"
     timed: ClassVar[frozenset[str]] = frozenset()
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
     needs: ClassVar[tuple[str, ...]] = ()

@@ -105,6 +105,16 @@ class Entries:
             v = self.correlation * u[:, None] + math.sqrt(1.0 - self.correlation**2) * v
         return self.query_std * u + self.mean, self.key_std * v + self.mean
 
+    def scores(
+        self, rng: np.random.Generator, queries: int, keys: int, head_dim: int, *, batch: int
+    ) -> Floats:
+        """Return raw scores ``(queries, keys)`` of entries that are all drawn, batch by batch."""
+        found = []
+        for start in range(0, queries, batch):
+            query, key = self.pair(rng, min(batch, queries - start), keys, head_dim)
+            found.append(np.einsum("qd,qkd->qk", query, key))
+        return np.concatenate(found)
+
 
 def check_law(text: Any) -> None:
     """Raise ArgumentError if a text names no law."""

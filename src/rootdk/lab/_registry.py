@@ -12,14 +12,14 @@ from rootdk._lib.errors import ArgumentError
 from rootdk.lab._base import Context, Experiment, Method
 from rootdk.lab._result import Result, result_of
 
-__all__ = ["experiment", "experiments", "names", "run"]
+__all__ = ["all_experiments", "experiment", "names", "run"]
 
 PACKAGE = "rootdk.lab.experiments"
 ENTRY_POINTS = "rootdk.lab"
 
 
 @cache
-def experiments() -> tuple[type[Experiment], ...]:
+def all_experiments() -> tuple[type[Experiment], ...]:
     """Return every experiment, of this package and of plug-ins, in their order."""
     kinds = subclasses(
         PACKAGE,
@@ -38,7 +38,7 @@ def names() -> tuple[str, ...]:
     >>> "saturation-by-factor" in names()
     True
     """
-    return tuple(kind.name for kind in experiments())
+    return tuple(kind.name for kind in all_experiments())
 
 
 def experiment(name: str) -> type[Experiment]:
@@ -49,10 +49,10 @@ def experiment(name: str) -> type[Experiment]:
     ArgumentError
         If there is none; the message says what is close.
     """
-    for kind in experiments():
+    for kind in all_experiments():
         if kind.name == name.replace("_", "-"):
             return kind
-    close = difflib.get_close_matches(name, names(), n=1)
+    close = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
     hint = f"did you mean {close[0]}?" if close else "`rootdk lab list` shows them all"
     raise ArgumentError(f"there is no experiment {name!r}; {hint}")
 

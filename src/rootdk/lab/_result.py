@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Result", "result_of"]
 
-GENERATOR = "PCG64 (numpy.random.default_rng)"
 _PLOTS = "rootdk.plots"
 
 
@@ -147,7 +146,7 @@ def result_of(experiment: Experiment, method: Method, context: Context) -> Resul
     settings = {
         "parameters": experiment.settings(),
         "seed": context.seed if drawn else None,
-        "generator": GENERATOR if drawn else None,
+        "generator": experiment.generator if drawn else None,
         "versions": _versions(experiment.packages),
     }
     return Result(

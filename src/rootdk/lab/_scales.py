@@ -8,7 +8,7 @@ from typing import Any
 from rootdk._lib.errors import ArgumentError
 from rootdk._lib.expressions import evaluate
 
-__all__ = ["NAMED", "check_scale", "scale_of"]
+__all__ = ["NAMED", "check_scale", "pretty", "scale_of"]
 
 NAMED = {"none": "1", "twice": "1/d", "standard": "1/sqrt(d)"}
 """Rules with a name of their own. Twice is 1/√d once by hand and once in a library."""
@@ -51,3 +51,15 @@ def check_scale(rule: Any) -> None:
     except ArgumentError as error:
         raise ArgumentError(f"scale is {rule!r}; expected one of {', '.join(NAMED)}, or arithmetic "
                             f"in d, d_model and n ({error})") from None  # fmt: skip
+
+
+def pretty(rule: str) -> str:
+    """Return a rule as a reader would write it.
+
+    Examples
+    --------
+    >>> pretty("1/sqrt(d)"), pretty("d^-0.25"), pretty("twice")
+    ('1/√d', 'd^-0.25', '1/d')
+    """
+    written = NAMED.get(rule.strip(), rule)
+    return re.sub(r"sqrt\((\w+)\)", r"√\1", written).replace("**", "^")

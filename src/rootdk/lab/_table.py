@@ -74,7 +74,7 @@ class Table:
 def plain(value: object) -> Any:
     """Return a value as JSON could hold it, tuples for lists."""
     if isinstance(value, Fraction):
-        return value.numerator if value.denominator == 1 else float(value)
+        value = float(value)
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, float):

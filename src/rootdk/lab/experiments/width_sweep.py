@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from rootdk.attention import softmax
 from rootdk.lab._base import Context, Experiment, Method, Records
 from rootdk.lab._entries import EXPECTED, Entries, Floats, Law, check_law
 from rootdk.lab._parameters import parameter
-from rootdk.lab._scales import check_scale, scale_of
+from rootdk.lab._scales import check_scale, pretty, scale_of
 from rootdk.lab._sketch import Level, Line, Panel, Sketch
 from rootdk.lab._table import Table
 
@@ -59,15 +59,8 @@ class WidthSweep(Experiment):
         rng = np.random.default_rng(context.seed)
         for done, width in enumerate(self.widths):
             context.progress(done, len(self.widths), f"head_dim {width}")
-            scores = np.concatenate(list(self._scores(rng, width)))
-            scale = self.scale_at(width)
-            yield {"head_dim": width, **summary(scores, scale)}
-
-    def _scores(self, rng: np.random.Generator, width: int) -> Iterator[Floats]:
-        for start in range(0, self.queries, self.batch):
-            rows = min(self.batch, self.queries - start)
-            query, key = self.entries.pair(rng, rows, self.keys, width)
-            yield np.einsum("qd,qkd->qk", query, key)
+            scores = self.entries.scores(rng, self.queries, self.keys, width, batch=self.batch)
+            yield {"head_dim": width, **summary(scores, self.scale_at(width))}
 
     @property
     def entries(self) -> Entries:
@@ -86,14 +79,18 @@ class WidthSweep(Experiment):
 
     def answer(self, table: Table) -> str:
         """Say what widths at both ends give."""
-        first, *_, last = [*table, *table]
+        first, last = next(iter(table)), list(table)[-1]
+        # As np.round has it, ties to even: 0.15 is printed as 0.2.
+        raw, scaled = (
+            [np.round(row[f"{kind}_rows_over_90_pct"], 1) for row in (first, last)]
+            for kind in ("raw", "scaled")
+        )
         return (
             f"From head_dim {first['head_dim']} to {last['head_dim']} the raw spread goes from "
             f"{first['raw_score_std']:.2f} to {last['raw_score_std']:.2f} and the rows with over "
-            f"90 % on one key from {first['raw_rows_over_90_pct']:.1f} to "
-            f"{last['raw_rows_over_90_pct']:.1f} %; times {self.scale} the spread is "
-            f"{first['scaled_score_std']:.3f} and {last['scaled_score_std']:.3f}, and those rows "
-            f"{first['scaled_rows_over_90_pct']:.1f} and {last['scaled_rows_over_90_pct']:.1f} %."
+            f"90 % on one key from {raw[0]} to {raw[1]} %; times {pretty(self.scale)} the spread "
+            f"is {first['scaled_score_std']:.3f} and {last['scaled_score_std']:.3f}, and those "
+            f"rows {scaled[0]} and {scaled[1]} %."
         )
 
     def sketch(self, table: Table) -> Sketch:
@@ -127,7 +124,7 @@ class WidthSweep(Experiment):
         x = table["head_dim"]
         return (
             Line(label="raw", x=x, y=table[raw], color=1),
-            Line(label=f"× {self.scale}", x=x, y=table[scaled], color=0),
+            Line(label=f"× {pretty(self.scale)}", x=x, y=table[scaled], color=0),
         )
 
 
