@@ -1,4 +1,4 @@
-"""Write the pages on rules and quantities from their docstrings.
+"""Write the pages on rules, quantities and errors from docstrings, that on the lab by running it.
 
 ``python docs/generate.py`` writes them, ``--check`` only says what is out of date (and
 ends with 1). Each folder of pages is generated whole: a page whose rule or quantity is
@@ -8,6 +8,7 @@ gone is removed.
 import argparse
 import inspect
 import re
+import runpy
 import sys
 from collections.abc import Iterable
 from itertools import groupby
@@ -32,9 +33,15 @@ Pages = dict[str, str]
 """The text of each page by its path below docs/."""
 
 
-def pages() -> Pages:
+def pages(*, draw: bool = True) -> Pages:
     """Every generated page, as the docstrings have it now."""
-    return {**rule_pages(), **quantity_pages(), **error_pages()}
+    return {**rule_pages(), **quantity_pages(), **error_pages(), **lab_pages(draw=draw)}
+
+
+def lab_pages(*, draw: bool) -> Pages:
+    """The page on the lab and its figures, drawn or only to compare with; see gallery.py."""
+    made: Pages = runpy.run_path(str(HERE / "gallery.py"))["pages"](draw=draw)
+    return made
 
 
 def rule_pages() -> Pages:
@@ -182,9 +189,15 @@ def differences(expected: Pages, root: Path) -> list[str]:
             found.append(f"{name} has no source")
         elif not file.exists():
             found.append(f"{name} is missing")
-        elif file.read_text(encoding="utf-8") != expected[name]:
+        elif not same(file.read_text(encoding="utf-8"), expected[name]):
             found.append(f"{name} is out of date")
     return found
+
+
+def same(text: str, expected: str) -> bool:
+    """Tell whether two pages, or two figures with a digest at their end, are the same."""
+    digests = [re.findall(r"<!-- digest: \w+ -->\n\Z", one) for one in (text, expected)]
+    return text == expected or (digests[0] == digests[1] != [])
 
 
 def write(expected: Pages, root: Path) -> None:
@@ -194,13 +207,16 @@ def write(expected: Pages, root: Path) -> None:
     for name, text in expected.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
+        if file.exists() and same(file.read_text(encoding="utf-8"), text):
+            continue
         file.write_text(text, encoding="utf-8")
 
 
 def existing(expected: Pages, root: Path) -> set[str]:
-    """The pages that are in the folders that ``expected`` names."""
-    folders = {(root / name).parent for name in expected}
-    return {file.relative_to(root).as_posix() for folder in folders for file in folder.glob("*.md")}
+    """The pages and figures that are in the folders below ``root`` that ``expected`` names."""
+    folders = {(root / name).parent for name in expected} - {root}
+    files = (file for folder in folders for file in folder.glob("*"))
+    return {file.relative_to(root).as_posix() for file in files if file.suffix in {".md", ".svg"}}
 
 
 def main() -> int:
@@ -210,7 +226,7 @@ def main() -> int:
     if not parser.parse_args().check:
         write(pages(), HERE)
         return 0
-    stale = differences(pages(), HERE)
+    stale = differences(pages(draw=False), HERE)
     for line in stale:
         print(f"docs/{line}")
     print("run `make docs`" if stale else "generated pages are up to date")

@@ -1,4 +1,4 @@
-"""What ``make demo`` shows: a real pretrained encoder, then a small model with a fault in it."""
+"""What ``make demo`` shows: a pretrained encoder, a small model with a fault in it, and the lab."""
 
 import subprocess
 import sys
@@ -33,9 +33,18 @@ def main() -> int:
     say("Without the fault, the same model is healthy:")
     third = rootdk("check", "examples/sick_transformer.py:healthy")
 
+    heading("3. Why the square root")
+    say("One query and four keys, small enough to check by hand:")
+    fourth = rootdk("lab", "run", "four-key-row", "--out", "out", "--format", "table")
+    say("And the same at the widths that models have, 12 random keys for each of 4000 queries:")
+    fifth = rootdk("lab", "run", "width-sweep", "--out", "out", "--format", "table")
+
     heading("Next")
-    say("rootdk check yours.py:build · rootdk explain RDK102 · rootdk rules · rootdk check --help")
-    return 0 if (first, second, third) == (0, 1, 0) else 1
+    say(
+        "rootdk check yours.py:build · rootdk explain RDK102 · rootdk rules · rootdk lab list ·\n"
+        "rootdk check --help"
+    )
+    return 0 if (first, second, third, fourth, fifth) == (0, 1, 0, 0, 0) else 1
 
 
 def model_directory() -> str:

@@ -29,6 +29,10 @@ def test_the_demo_shows_a_healthy_and_a_sick_answer() -> None:
     (head,) = [line.split() for line in lines[after : after + 8] if line.startswith("layer.")]
     assert head[:2] == ["layer.0", "2"]
     assert max(map(len, lines)) <= 100
+    assert "raw_rows_over_90_pct" in done.stdout
+    for experiment in ("four-key-row", "width-sweep"):
+        for suffix in (".svg", ".csv"):
+            assert (REPOSITORY / "out" / f"{experiment}-replay{suffix}").stat().st_size > 0
 
 
 @pytest.mark.parametrize("by", ["factory", "file"])

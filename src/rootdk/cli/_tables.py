@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rootdk.cli._terminal import columns
+from rootdk.lab._text import cell
 
 if TYPE_CHECKING:
     from rootdk.lab import Experiment, Result
@@ -52,7 +53,7 @@ def described(kind: type[Experiment]) -> str:
 def shown(result: Result) -> str:
     """Return the table of a result; on its side if it is too wide otherwise."""
     names = result.columns
-    rows = [[_cell(value) for value in row] for row in result.rows]
+    rows = [[cell(value) for value in row] for row in result.rows]
     width = columns(WIDEST)
     if _needed(names, rows) > width and len(rows) <= MOST_ACROSS:
         turned = [list(line) for line in zip(names, *rows, strict=True)]
@@ -66,31 +67,6 @@ def _item(name: str, says: str) -> list[str]:
         return [head.rstrip(), *textwrap.wrap(says, 100, initial_indent=" " * 34,
                                               subsequent_indent=" " * 34)]  # fmt: skip
     return textwrap.wrap(f"{head:<34}{says}", 100, subsequent_indent=" " * 34)
-
-
-def _cell(value: Any) -> str:
-    match value:
-        case None:
-            return "–"
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return str(value)
-        case float():
-            return _number(value)
-        case tuple():
-            return ", ".join(_cell(item) for item in value) or "–"
-    return str(value)
-
-
-def _number(value: float) -> str:
-    """Return four figures, so that a table can be read; JSON and CSV have all of them."""
-    size = abs(value)
-    if size >= 1e6 or 0.0 < size < 1e-4:
-        return f"{value:.3e}"
-    if value == round(value):
-        return f"{value:.0f}"
-    return f"{value:.{3 if size >= 1.0 else 4}f}"
 
 
 def _needed(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
@@ -120,11 +96,11 @@ def _drawn(names: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, h
     table = Table(box=SIMPLE_HEAD if header else None, show_header=header, pad_edge=False)
     for place, name in enumerate(names):
         cells = [row[place] for row in rows]
-        text = any(len(cell) > 14 for cell in cells) or (not header and place == 0)
+        text = any(len(one) > 14 for one in cells) or (not header and place == 0)
         table.add_column(
             Text(_stacked(name)),
             justify="left" if text else "right",
-            min_width=min(max(len(word) for cell in cells for word in cell.split()), LONGEST_WORD)
+            min_width=min(max(len(word) for one in cells for word in one.split()), LONGEST_WORD)
             if text
             else None,
             no_wrap=not text,
@@ -132,7 +108,7 @@ def _drawn(names: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, h
             vertical="top",
         )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(one) for one in row))
     page = io.StringIO()
     Console(file=page, width=width, color_system=None, legacy_windows=False).print(table)
     return "\n".join(line.rstrip() for line in page.getvalue().splitlines()).strip("\n")

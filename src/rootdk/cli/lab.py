@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,7 @@ from rootdk._lib.errors import ArgumentError, MissingExtraError
 from rootdk.cli import _options as given
 from rootdk.cli._progress import counted
 from rootdk.cli._tables import described, listed, shown
+from rootdk.cli._terminal import columns
 
 if TYPE_CHECKING:
     from rootdk.lab import Experiment, Result
@@ -175,7 +177,9 @@ def _tell(result: Result, files: Sequence[Path], *, table: bool) -> None:
         lines += [shown(result), ""]
     lines += [str(file) for file in files]
     lines += [""] if files else []
-    typer.echo("\n".join([*lines, result.answer, ""]))
+    # For a reader; JSON has the sentence on one line.
+    said = textwrap.wrap(result.answer, columns(widest=100), break_on_hyphens=False)
+    typer.echo("\n".join([*lines, *said, ""]))
 
 
 def _about(kind: type[Experiment]) -> dict[str, Any]:

@@ -53,21 +53,30 @@ class Bars:
         Written above each bar; empty for none.
     color : int
         Which colour of the palette.
+    base : float
+        Where the bars begin; on a logarithmic axis not at 0.
     """
 
     label: str
     heights: tuple[float, ...]
     texts: tuple[str, ...] = ()
     color: int = 0
+    base: float = 0.0
 
     @classmethod
     def labelled(
-        cls, heights: Iterable[float], *, label: str = "", digits: int = 4, color: int = 0
+        cls,
+        heights: Iterable[float],
+        *,
+        label: str = "",
+        digits: int = 4,
+        color: int = 0,
+        base: float = 0.0,
     ) -> Self:
         """Return bars that say their heights, to so many decimals."""
         heights = tuple(heights)
-        texts = tuple(f"{height:.{digits}f}" for height in heights)
-        return cls(label=label, heights=heights, texts=texts, color=color)
+        texts = tuple(f"{height:.{digits}f}".replace("-", "−") for height in heights)
+        return cls(label=label, heights=heights, texts=texts, color=color, base=base)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 from rootdk._lib.extras import require
 from rootdk.lab import Bars, Level, Line, Panel, Sketch
-from rootdk.plots._labels import name_lines
+from rootdk.plots._labels import name_bars, name_lines
 from rootdk.plots._style import GREY, PALETTE, RC
 
 if TYPE_CHECKING:
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-PANEL_WIDTH, PANEL_HEIGHT = 4.4, 3.2
-"""Of one panel, in inches."""
+PANEL_HEIGHT = 3.2
+"""In inches."""
 
-TITLE_CHARACTERS = 26
+TITLE_CHARACTERS = 12
 """Of the title, in one inch."""
 
 
@@ -35,12 +36,13 @@ def draw(sketch: Sketch) -> Figure:
     module = require("matplotlib.figure", extra="lab", purpose="to draw")
     across = min(sketch.across, len(sketch.panels))
     down = -(-len(sketch.panels) // across)
-    size = (max(PANEL_WIDTH * across, 5.5), PANEL_HEIGHT * down + 0.5)
+    width = max(panel_width(panel, across) for panel in sketch.panels) * across
+    size = (max(width, 5.5), PANEL_HEIGHT * down + 0.5)
     with matplotlib.rc_context(dict(RC)):
         figure: Figure = module.Figure(figsize=size, layout="constrained")
         grid = figure.subplots(down, across, squeeze=False).flatten()
-        width = int(size[0] * TITLE_CHARACTERS * 0.5)
-        figure.suptitle(textwrap.fill(sketch.title, width), x=0.01, ha="left", fontsize=11)
+        title = textwrap.fill(sketch.title, int(size[0] * TITLE_CHARACTERS))
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         for axes in grid[len(sketch.panels) :]:
             axes.remove()
         pairs = list(zip(grid, sketch.panels, strict=False))
@@ -50,7 +52,16 @@ def draw(sketch: Sketch) -> Figure:
         figure.draw_without_rendering()
         for axes, panel in pairs:
             name_lines(axes, panel)
+            name_bars(axes, panel)
     return figure
+
+
+def panel_width(panel: Panel, across: int) -> float:
+    """Return the inches that a panel needs for its bars' texts and the names of its ticks."""
+    kinds = sum(isinstance(mark, Bars) and bool(mark.texts) for mark in panel.marks)
+    longest = max(map(len, panel.ticks), default=0)
+    need = 1.0 + len(panel.ticks) * max(0.42 * kinds, 0.085 * longest + 0.08)
+    return max(need, 3.4 if across > 2 else 4.4)
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
@@ -68,20 +79,24 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     _set_scales(axes, panel)
     if panel.ticks:
         axes.set_xticks(range(len(panel.ticks)), panel.ticks)
-    low, high = panel.y_range
-    axes.set_ylim(bottom=low, top=high)
-    if len([one for one in bars if one.label]) > 1:
-        axes.legend(fontsize=8.5)
+    if panel.y_range != (None, None):
+        axes.set_ylim(*panel.y_range)
+    if bars and panel.y_range == (None, None):
+        axes.margins(y=0.1)
 
 
 def _draw_bars(axes: Axes, bars: Bars, place: int, kinds: int) -> None:
     width = 0.76 / kinds
     middles = [at + (place - (kinds - 1) / 2) * width for at in range(len(bars.heights))]
     drawn = axes.bar(
-        middles, bars.heights, width=0.94 * width, color=_color(bars.color), label=bars.label
+        middles,
+        [height - bars.base for height in bars.heights],
+        width=0.94 * width,
+        bottom=bars.base,
+        color=_color(bars.color),
     )
     if bars.texts:
-        axes.bar_label(drawn, labels=list(bars.texts), padding=2, fontsize=8)
+        axes.bar_label(drawn, labels=list(bars.texts), padding=2, fontsize=7.5)
 
 
 def _draw_line(axes: Axes, line: Line) -> None:
@@ -109,6 +124,26 @@ def _set_scales(axes: Axes, panel: Panel) -> None:
             axes.minorticks_off()
     if panel.y_log is not None:
         axes.set_yscale("log", base=panel.y_log)
+        _number_log_axis(axes, panel.y_log)
+
+
+def _number_log_axis(axes: Axes, base: int) -> None:
+    """Write plain numbers, and enough of them where the axis covers little."""
+    ticker = require("matplotlib.ticker", extra="lab", purpose="to draw")
+    low, high = axes.get_ylim()
+    decades = math.log10(high / low)
+    steps = (1.0, 2.0, 5.0) if base == 10 and decades < 2.5 else (1.0,)
+    axes.yaxis.set_major_locator(ticker.LogLocator(base=base, subs=steps, numticks=12))
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(_plain_number))
+    axes.yaxis.set_minor_locator(ticker.NullLocator())
+
+
+def _plain_number(value: float, place: int | None = None) -> str:
+    """Return a number without an exponent, if it is no longer for it."""
+    del place
+    if 1e-4 <= value < 1e5:
+        return f"{value:g}"
+    return f"$10^{{{round(math.log10(value))}}}$"
 
 
 def _color(number: int) -> str:

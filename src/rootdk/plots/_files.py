@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rootdk._lib.errors import ArgumentError
 from rootdk._lib.extras import require
@@ -17,16 +17,24 @@ __all__ = ["write"]
 METADATA = {".svg": {"Date": None, "Creator": None}, ".png": {"Software": None}}
 
 
-def write(figure: Figure, path: Path) -> None:
+def write(figure: Figure, target: Path | TextIO) -> None:
     """Write a figure as SVG or PNG, without a date or names that differ from run to run.
+
+    Parameters
+    ----------
+    figure : Figure
+        The figure.
+    target : Path or text stream
+        A file that ends in ``.svg`` or ``.png``, or a stream for SVG.
 
     Raises
     ------
     ArgumentError
-        If the suffix is neither.
+        If the suffix is another.
     """
     matplotlib = require("matplotlib", extra="lab", purpose="to write a figure")
-    if path.suffix not in METADATA:
-        raise ArgumentError.unexpected("suffix of a figure", path.suffix, ".svg or .png")
+    suffix = target.suffix if isinstance(target, Path) else ".svg"
+    if suffix not in METADATA:
+        raise ArgumentError.unexpected("suffix of a figure", suffix, ".svg or .png")
     with matplotlib.rc_context(dict(RC)):
-        figure.savefig(path, metadata=METADATA[path.suffix])
+        figure.savefig(target, format=suffix[1:], metadata=METADATA[suffix])

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rootdk.lab import Level, Line, Panel
+from rootdk.lab import Bars, Level, Line, Panel
 from rootdk.plots._style import GREY, PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["apart", "name_lines"]
+__all__ = ["apart", "name_bars", "name_lines"]
 
 GAP = 11.0
 """Between the middles of two names, in points."""
@@ -47,7 +47,27 @@ def name_lines(axes: Axes, panel: Panel) -> None:
             fontsize=8.5,
             va="center",
             annotation_clip=False,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
         )
+
+
+def name_bars(axes: Axes, panel: Panel) -> None:
+    """Write the names of the kinds of bars at the right of the title, each in its colour."""
+    named = [mark for mark in panel.marks if isinstance(mark, Bars) and mark.label]
+    offset = 0.0
+    for bars in reversed(named):
+        axes.annotate(
+            f"■ {bars.label}",
+            xy=(1.0, 1.0),
+            xycoords="axes fraction",
+            xytext=(-offset, 6.0),
+            textcoords="offset points",
+            color=PALETTE[bars.color % len(PALETTE)],
+            fontsize=8.5,
+            ha="right",
+            va="bottom",
+        )
+        offset += 5.2 * (len(bars.label) + 4)
 
 
 def apart(heights: Sequence[float], gap: float) -> list[float]:

@@ -90,8 +90,8 @@ class Mistakes(Experiment):
         """The spread and the gradient of each, by its code."""
         ticks = tuple(row["code"] or "none" for row in table)
         heights = {
-            column: tuple(value or 0.0 for value in table[column])
-            for column in ("spread", "gradient")
+            column: tuple(default if value is None else value for value in table[column])
+            for column, default in (("spread", 1.0), ("gradient", 0.0))
         }
         return Sketch(
             title=self.question,
@@ -100,10 +100,10 @@ class Mistakes(Experiment):
                 Panel(
                     title="spread of the scores",
                     x_label="",
-                    y_label="standard deviation",
+                    y_label="standard deviation of the scores",
                     ticks=ticks,
                     marks=(
-                        Bars.labelled(heights["spread"], digits=2),
+                        Bars.labelled(heights["spread"], digits=2, base=1.0),
                         Level(label="as it should be", y=1.0),
                     ),
                     y_log=10,
