@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from rootdk import lab
+from rootdk import lab, plots
 from rootdk._lib.errors import ArgumentError
 from rootdk.cli._app import build
 
@@ -180,16 +180,20 @@ def test_its_sketch_is_sound(kind: Kind, method: lab.Method, tiny: Any) -> None:
 
 
 @pytest.mark.parametrize(("kind", "method"), EVERY)
-def test_it_saves_the_same_files_twice(
+def test_it_saves_its_files_and_draws_the_same_twice(
     kind: Kind, method: lab.Method, tiny: Any, tmp_path: Path
 ) -> None:
     result = tiny(kind, method)
-    files = [result.save(tmp_path / folder) for folder in ("one", "two")]
+    files = result.save(tmp_path)
     stem = f"{kind.name}-{method}"
-    assert [file.name for file in files[0]] == [stem + s for s in (".csv", ".json", ".svg", ".png")]
-    for one, other in zip(*files, strict=True):
-        assert one.read_bytes() == other.read_bytes()
-    assert json.loads(files[0][1].read_text(encoding="utf-8")) == result.document()
+    assert [file.name for file in files] == [stem + s for s in (".csv", ".json", ".svg", ".png")]
+    table, document, vector, raster = files
+    assert table.read_text(encoding="utf-8") == result.csv()
+    assert json.loads(document.read_text(encoding="utf-8")) == result.document()
+    assert raster.stat().st_size > 1000
+    again = io.StringIO()
+    plots.write(result.figure(), again)
+    assert vector.read_text(encoding="utf-8") == again.getvalue()
 
 
 @pytest.mark.parametrize("kind", KINDS)
