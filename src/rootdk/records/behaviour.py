@@ -205,6 +205,8 @@ class ArgumentFact:
     ``effect``: ``as-asked``, ``none`` (the output did not move), ``wrong`` (it moved, elsewhere
     than asked; ``detail`` says how), or ``refused`` (``detail`` is the error's first line).
     ``difference`` is how far the output moved, ``from_asked`` how far it is from what was asked.
+    ``asked`` is the number that was given, for a meaning that has one, and ``acted`` the number
+    that it acted as: the scale that was measured, the bound that the scores reached.
     """
 
     name: str
@@ -214,6 +216,8 @@ class ArgumentFact:
     detail: str = ""
     difference: float | None = None
     from_asked: float | None = None
+    asked: float | None = None
+    acted: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +266,7 @@ class Behaviour:
     number), ``kv_map`` (``"tiled"``), ``mask`` (``"true_forbids"``), ``empty_rows``, ``axis``,
     ``bias``, ``window``. A deviation that is declared is silent.
 
+    ``dtype_asked`` is the dtype that the caller named; None when the dtypes were ours to try.
     ``scale_as_expected`` says whether the declared scale is the measured one. ``formula`` is
     what the function computes in one line, and ``verified`` how an output computed from these
     facts alone compares with the function's; when that does not agree, the facts above it may
@@ -287,9 +292,10 @@ class Behaviour:
     deterministic: bool | None = None
     verified: Agreement | None = None
     refusals: tuple[Refusal, ...] = ()
-    expected: Mapping[str, object] = _NOTHING
+    expected: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
     scale_as_expected: bool | None = None
-    witnesses: Mapping[str, Witness] = _NO_WITNESSES
+    dtype_asked: str | None = None
+    witnesses: Mapping[str, Witness] = field(default_factory=lambda: _NO_WITNESSES)
 
     @property
     def understood(self) -> bool:

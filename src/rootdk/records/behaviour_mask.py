@@ -75,8 +75,9 @@ class MaskFacts:
 
     ``after_softmax``: what a mask leaves sums to less than 1, by what forbidden keys held.
     ``causal``: what the causal flag showed at each shape. ``alignment``: one word for it:
-    ``top_left``, ``bottom_right``, ``none`` (no effect), ``mixed`` (depends on which side is
-    longer), ``off-by-one`` (with ``alignment_offset``, from the nearer corner) or ``other``.
+    ``top_left``, ``bottom_right``, ``none`` (no effect), ``inverted`` (the past is hidden and
+    the future shown), ``mixed`` (depends on which side is longer), ``off-by-one`` (with
+    ``alignment_offset``, from the nearer corner) or ``other``.
     ``always_causal``: the plain call is causal without being asked.
 
     ``forbidden_values``: how far an allowed output moved when forbidden keys and values were
@@ -103,7 +104,8 @@ class MaskFacts:
     causal_argument: str | None = None
     causal: tuple[CausalAt, ...] = ()
     alignment: (
-        Literal["top_left", "bottom_right", "none", "mixed", "off-by-one", "other"] | None
+        Literal["top_left", "bottom_right", "none", "inverted", "mixed", "off-by-one", "other"]
+        | None
     ) = None
     alignment_offset: int | None = None
     always_causal: bool | None = None
