@@ -7,8 +7,18 @@ import pytest
 
 import rootdk.rules
 from rootdk.records import Severity
-from rootdk.rules import FAMILIES, RESERVED, SECTIONS, Example, Rule, all_rules, judge
+from rootdk.rules import (
+    FAMILIES,
+    RESERVED,
+    SECTIONS,
+    Example,
+    Rule,
+    all_rules,
+    judge,
+    judge_behaviour,
+)
 from rootdk.rules._base import reads
+from rootdk.rules._behaviour_examples import behaving
 from rootdk.rules._examples import fires, healthy_site, numbers, silent, skips
 from rootdk.rules._runner import Verdicts, judge_rule
 
@@ -48,6 +58,7 @@ def assert_holds(rule: Rule, example: Example) -> None:
 def test_the_folder_holds_the_rules_of_this_version() -> None:
     codes = "101 102 103 104 105 106 107 108 109 111 201 202 203 204 301 302 303 304 305 307"
     codes += " 401 402 405 406 601 602 605 606 607"
+    codes += " 110 306 403 404 407 408 409 501 502 708"
     assert {f"RDK{code}" for code in codes.split()} <= {rule.code for rule in RULES}
 
 
@@ -151,13 +162,20 @@ def test_the_example_holds(rule: Rule, example: Example) -> None:
 @every_example
 def test_a_fault_has_one_code_in_a_report(rule: Rule, example: Example) -> None:
     evidence = example.evidence
+    if "behaviour" in evidence:
+        findings, _ = judge_behaviour(evidence["behaviour"])
+        assert_only(rule, example, {finding.code for finding in findings})
+        return
     site = evidence["site"]
     summaries = {site.name: evidence["summary"]} if "summary" in evidence else {}
     others = {site.name: evidence["other_site"]} if "other_site" in evidence else {}
     findings, _ = judge([site], summaries, evidence["state"], other_sites=others)
-    expected = {rule.code} if example.outcome == "fires" else set()
-    codes = {finding.code for finding in findings}
-    assert codes == expected if expected else rule.code not in codes
+    assert_only(rule, example, {finding.code for finding in findings})
+
+
+def assert_only(rule: Rule, example: Example, codes: set[str]) -> None:
+    """Assert that a fault has its rule's code and no other, or that the rule is silent."""
+    assert codes == {rule.code} if example.outcome == "fires" else rule.code not in codes
 
 
 @every_rule
@@ -168,9 +186,12 @@ def test_every_severity_is_shown_by_an_example(rule: Rule) -> None:
 
 @every_rule
 def test_some_examples_fire_and_some_stay_silent(rule: Rule) -> None:
-    outcomes = [example.outcome for example in rule.examples()]
-    assert outcomes.count("fires") >= 1
-    assert outcomes.count("silent") >= 1
+    for kind in ("site", "behaviour"):
+        if not any(kind in reads(method)[0] for method in rule.judging.values()):
+            continue
+        outcomes = [one.outcome for one in rule.examples() if kind in one.evidence]
+        assert outcomes.count("fires") >= 1, kind
+        assert outcomes.count("silent") >= 1, kind
 
 
 @every_rule
@@ -198,6 +219,29 @@ def test_nothing_is_found_at_a_healthy_site() -> None:
     for state in ("init", "trained", "unknown"):
         findings, _ = judge([healthy_site()], {"blocks.0.attention": numbers()}, state)
         assert findings == ()
+
+
+def test_nothing_is_found_in_a_healthy_function() -> None:
+    findings, skipped = judge_behaviour(behaving())
+    assert findings == ()
+    assert {"RDK201", "RDK102"} <= {skip.code for skip in skipped}
+
+
+def test_a_finding_of_a_function_says_which_fact_it_rests_on() -> None:
+    for rule in RULES:
+        said = Verdicts()
+        for example in rule.examples():
+            if "behaviour" in example.evidence:
+                judge_rule(rule, example.evidence, into=said)
+        for finding in said.findings:
+            assert finding.evidence["fact"]
+            assert finding.site == "kernels:attend"
+
+
+def test_findings_of_a_function_can_be_selected() -> None:
+    behaviour = behaving(deterministic=False)
+    codes = {finding.code for finding in judge_behaviour(behaviour, ignore=["RDK7"])[0]}
+    assert not any(code.startswith("RDK7") for code in codes)
 
 
 @pytest.mark.parametrize(

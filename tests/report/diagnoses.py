@@ -198,7 +198,8 @@ def everything(folder: Path) -> Diagnosis:
         findings=(broken, twice, excused),
         skipped=(
             *(Skipped(code="RDK201", why="it was not measured", site=name) for name in "abc"),
-            Skipped(code="RDK203", why="it was not measured"),
+            Skipped(code="RDK203", why="it was not measured", site="a"),
+            Skipped(code="RDK110", why="another verb measures what it reads"),
         ),
         unhandled=(Unhandled(operation="mine::attend", count=12, where="blocks.1", why="unknown"),),
         remarks=("the input is noise",),

@@ -25,7 +25,7 @@ def test_an_old_code_leads_to_the_new_one():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("RDK110", "RDK110 scale-argument-ignored is reserved; it fires in identify"),
+        ("RDK604", "RDK604 score-growth is reserved; it fires in watch"),
         ("future-leak", "RDK701 future-leak is reserved; it fires in probe"),
         ("missing-scal", "there is no rule 'missing-scal'; did you mean missing-scale"),
         ("xyzzy", "there is no rule 'xyzzy'; `rootdk rules` lists them all"),
@@ -40,10 +40,7 @@ def test_what_is_no_rule_is_said_so(text, message):
 def test_reserved_codes_have_a_name_and_a_verb():
     assert list(RESERVED) == sorted(RESERVED)
     assert set(RESERVED) == set(RESERVED_FOR)
-    assert {RESERVED["RDK306"], RESERVED["RDK407"]} == {
-        "softcap-without-effect",
-        "mask-without-effect",
-    }
+    assert {RESERVED["RDK603"], RESERVED["RDK701"]} == {"entropy-collapse", "future-leak"}
     assert reserved_sentence("RDK101") is None
 
 

@@ -115,7 +115,7 @@ def test_a_rule_of_behaviour_is_skipped_once_and_not_at_each_site():
     findings, (skip,) = run(OfBehaviour(), sites)
     assert findings == ()
     assert skip.site is None
-    assert "no probe was run" in skip.why
+    assert "rootdk identify" in skip.why
 
 
 def test_a_rule_that_reads_several_kinds_is_judged_by_what_there_is():
@@ -232,8 +232,12 @@ def test_a_selector_of_nothing_is_refused(option):
         codes_of(**{option: ["RDK999"]})
 
 
-def test_no_sites_give_nothing():
-    assert judge([], {}, "init") == ((), ())
+def test_no_sites_give_nothing_but_what_no_site_can_show():
+    findings, skipped = judge([], {}, "init")
+    assert findings == ()
+    assert {skip.code for skip in skipped} >= {"RDK110", "RDK404", "RDK501", "RDK708"}
+    assert {skip.site for skip in skipped} == {None}
+    assert all("rootdk identify" in skip.why for skip in skipped)
 
 
 def test_sites_are_judged_as_records_only():

@@ -40,9 +40,14 @@ def _unresolved(diagnosis: Diagnosis) -> list[str]:
 
 
 def _skipped(diagnosis: Diagnosis) -> list[str]:
-    """Return one line a reason: the rules it kept from judging, and at how many sites."""
+    """Return one line a reason: the rules it kept from judging, and at how many sites.
+
+    What no site of any model can show is another verb's, and no news to a reader of this one.
+    """
     reasons: dict[str, dict[str, int]] = {}
     for skipped in diagnosis.skipped:
+        if skipped.site is None:
+            continue
         codes = reasons.setdefault(skipped.why, {})
         codes[skipped.code] = codes.get(skipped.code, 0) + 1
     return [

@@ -11,7 +11,7 @@ from rootdk.rules._examples import Example
 from rootdk.rules._page import SECTIONS, Page
 from rootdk.rules._registry import UnknownRuleError, all_rules, chosen, rule
 from rootdk.rules._reserved import REDIRECTS, RESERVED, RESERVED_FOR
-from rootdk.rules._runner import judge
+from rootdk.rules._runner import judge, judge_behaviour
 from rootdk.rules.scale._law import ScaleVerdict, classify
 from rootdk.rules.scale._laws import ambiguous
 
@@ -35,5 +35,6 @@ __all__ = [
     "chosen",
     "classify",
     "judge",
+    "judge_behaviour",
     "rule",
 ]

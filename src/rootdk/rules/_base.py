@@ -9,8 +9,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import ClassVar, NoReturn
 
-from rootdk.records import AttentionSite, Finding, Severity, Source
-from rootdk.rules._evidence import EVIDENCE, NotJudged
+from rootdk.records import Finding, Severity, Source
+from rootdk.rules._evidence import EVIDENCE, NotJudged, Subject
 from rootdk.rules._examples import Example
 from rootdk.rules._page import Page, page_of
 
@@ -86,7 +86,7 @@ class Rule(ABC):
 
     def finding(
         self,
-        site: AttentionSite,
+        site: Subject,
         severity: Severity,
         message: str,
         *,
@@ -96,7 +96,7 @@ class Rule(ABC):
         evidence: Mapping[str, object] | None = None,
         related: tuple[Source, ...] = (),
     ) -> Finding:
-        """Return a finding of this rule at ``site``; the remedy is the page's unless given."""
+        """Return a finding at a site or of a function; the remedy is the page's unless given."""
         if severity not in self.severities:
             raise ValueError(
                 f"{self.code} found with severity {severity.value}; "

@@ -8,12 +8,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rootdk.records import AttentionSite
+from rootdk.records import AttentionSite, Source
 
 __all__ = [
     "EVIDENCE",
     "NotJudged",
     "State",
+    "Subject",
     "SummaryLike",
     "measured",
     "median_over_heads",
@@ -37,6 +38,20 @@ def recomputed_output(site: AttentionSite) -> bool:
     """
     fused = site.spelling.startswith(_FUSED)
     return fused and site.resolved and site.verification.rows > 0
+
+
+class Subject(Protocol):
+    """What a finding is about: one site of a model, or one function."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+        ...
+
+    @property
+    def source(self) -> Source | None:
+        """Where it stands."""
+        ...
 
 
 class SummaryLike(Protocol):

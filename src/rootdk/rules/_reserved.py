@@ -8,18 +8,6 @@ from types import MappingProxyType
 __all__ = ["REDIRECTS", "RESERVED", "RESERVED_FOR", "reserved_sentence"]
 
 _BY_VERB: Mapping[str, Mapping[str, str]] = {
-    "identify": {
-        "RDK110": "scale-argument-ignored",
-        "RDK306": "softcap-without-effect",
-        "RDK403": "misaligned-causal-mask",
-        "RDK404": "inverted-mask",
-        "RDK407": "mask-without-effect",
-        "RDK408": "forbidden-values-on-empty-rows",
-        "RDK409": "window-off-by-one",
-        "RDK501": "wrong-kv-head-map",
-        "RDK502": "heads-and-sequence-swapped",
-        "RDK708": "argument-without-effect",
-    },
     "watch": {
         "RDK603": "entropy-collapse",
         "RDK604": "score-growth",
@@ -32,7 +20,6 @@ _BY_VERB: Mapping[str, Mapping[str, str]] = {
         "RDK704": "packing-leak",
         "RDK705": "cache-disagrees",
         "RDK706": "paths-disagree",
-        "RDK707": "stochastic-in-eval",
         "RDK709": "precision-breaks-site",
     },
 }
@@ -45,7 +32,7 @@ RESERVED: Mapping[str, str] = MappingProxyType(
 RESERVED_FOR: Mapping[str, str] = MappingProxyType(
     {code: verb for verb, names in _BY_VERB.items() for code in names}
 )
-"""The verb that will show the fault of a reserved code: identify, watch or probe."""
+"""The verb that will show the fault of a reserved code: watch or probe."""
 
 REDIRECTS: Mapping[str, str] = MappingProxyType({})
 """Codes and names that rules once had, and the codes that took their place."""
@@ -56,8 +43,8 @@ def reserved_sentence(code_or_name: str) -> str | None:
 
     Examples
     --------
-    >>> reserved_sentence("RDK110")
-    'RDK110 scale-argument-ignored is reserved; it fires in identify'
+    >>> reserved_sentence("RDK701")
+    'RDK701 future-leak is reserved; it fires in probe'
     """
     for code, name in RESERVED.items():
         if code_or_name.upper() == code or code_or_name.lower() == name:

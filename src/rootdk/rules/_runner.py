@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from rootdk.records import AttentionSite, Finding, Skipped
+from rootdk.records.behaviour import Behaviour
 from rootdk.rules._base import Judging, Rule, reads
 from rootdk.rules._evidence import NotJudged, State, SummaryLike
 from rootdk.rules._registry import all_rules, chosen
 
-__all__ = ["Verdicts", "judge", "judge_rule", "supersede"]
+__all__ = ["Verdicts", "judge", "judge_behaviour", "judge_rule", "supersede"]
 
 _AT_A_SITE = frozenset({"site", "other_site", "summary", "state"})
+_OF_A_FUNCTION = frozenset({"behaviour"})
 
 _READ_BY = {
-    "behaviour": "it reads what a probe measured, and no probe was run",
+    "behaviour": "it reads what one function does by itself, which `rootdk identify` measures",
     "history": "it reads samples over steps, and no training run was watched",
 }
 
@@ -85,6 +87,50 @@ def judge(
         kept, dropped = supersede(at_site.findings, every)
         verdicts.findings += kept
         verdicts.skipped += at_site.skipped + dropped
+    return _in_order(verdicts, every, codes)
+
+
+def judge_behaviour(
+    behaviour: Behaviour,
+    *,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    rules: Sequence[Rule] | None = None,
+) -> tuple[tuple[Finding, ...], tuple[Skipped, ...]]:
+    """Return what the rules find in the measured behaviour of one function.
+
+    Parameters
+    ----------
+    behaviour : Behaviour
+        What probes measured. A design that ``behaviour.expected`` declares is silent.
+    select, ignore, rules
+        As for :func:`judge`.
+
+    Returns
+    -------
+    findings : tuple of Finding
+        Errors first, then the more specific. A consequence of another is not among them.
+    skipped : tuple of Skipped
+        Every rule that had nothing to judge by, and every finding that was a consequence.
+    """
+    every = tuple(all_rules() if rules is None else rules)
+    codes = chosen(every, select=select, ignore=ignore)
+    verdicts = Verdicts()
+    for one in every:
+        if any(_is_of_a_function(method) for method in one.judging.values()):
+            judge_rule(one, {"behaviour": behaviour}, into=verdicts)
+        else:
+            why = "a function shows none of what it reads"
+            verdicts.skipped.append(Skipped(code=one.code, why=why, site=behaviour.name))
+    verdicts.findings, dropped = supersede(verdicts.findings, every)
+    verdicts.skipped += dropped
+    return _in_order(verdicts, every, codes)
+
+
+def _in_order(
+    verdicts: Verdicts, every: Sequence[Rule], codes: frozenset[str]
+) -> tuple[tuple[Finding, ...], tuple[Skipped, ...]]:
+    """Return what was selected: errors first, then by the order of the rules."""
     findings = [finding for finding in verdicts.findings if finding.code in codes]
     skipped = tuple(skip for skip in verdicts.skipped if skip.code in codes)
     order = {one.code: one.order for one in every}
@@ -93,22 +139,27 @@ def judge(
 
 
 def judge_rule(one: Rule, evidence: Mapping[str, object], *, into: Verdicts) -> None:
-    """Run one rule's judging methods on what there is at one site, and add what they say."""
-    site = evidence["site"]
-    assert isinstance(site, AttentionSite)
+    """Run one rule's judging methods on what there is of one site or function; add what they say.
+
+    A function is judged by the methods that read its behaviour, a site by the others.
+    """
+    site = evidence.get("site")
+    subject = evidence["behaviour"] if site is None else site
+    assert isinstance(subject, AttentionSite | Behaviour)
     for method in one.judging.values():
-        if not _is_of_a_site(method) and not _has_all(method, evidence):
+        is_its_own = _is_of_a_function if isinstance(subject, Behaviour) else _is_of_a_site
+        if not is_its_own(method) and (site is None or not _has_all(method, evidence)):
             continue
-        if one.needs_resolved and not site.resolved:
-            why = f"the site is unresolved: {site.unresolved}"
-            into.skipped.append(Skipped(code=one.code, why=why, site=site.name))
+        if isinstance(subject, AttentionSite) and one.needs_resolved and not subject.resolved:
+            why = f"the site is unresolved: {subject.unresolved}"
+            into.skipped.append(Skipped(code=one.code, why=why, site=subject.name))
             return
         try:
             into.findings += _call(method, evidence)
         except NotJudged as reason:
-            into.skipped.append(Skipped(code=one.code, why=reason.why, site=site.name))
+            into.skipped.append(Skipped(code=one.code, why=reason.why, site=subject.name))
         except Exception as error:
-            error.add_note(f"while {one.code} judged {site.name}")
+            error.add_note(f"while {one.code} judged {subject.name}")
             raise
 
 
@@ -136,6 +187,11 @@ def _explains(one: Rule, cause: Finding, finding: Finding) -> bool:
 def _is_of_a_site(method: Judging) -> bool:
     needed, _ = reads(method)
     return set(needed) <= _AT_A_SITE
+
+
+def _is_of_a_function(method: Judging) -> bool:
+    needed, _ = reads(method)
+    return set(needed) <= _OF_A_FUNCTION
 
 
 def _has_all(method: Judging, evidence: Mapping[str, object]) -> bool:

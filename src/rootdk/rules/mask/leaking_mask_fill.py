@@ -6,8 +6,17 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from rootdk.records import Addend, AttentionSite, Observed, Severity, Verification
+from rootdk.records import (
+    Addend,
+    AttentionSite,
+    Behaviour,
+    MaskFacts,
+    Observed,
+    Severity,
+    Verification,
+)
 from rootdk.rules._base import Findings, Rule
+from rootdk.rules._behaviour_examples import behaving, fires_of, masking, silent_of, skips_of
 from rootdk.rules._evidence import recomputed_output
 from rootdk.rules._examples import Example, fires, healthy_site, line, silent, skips
 from rootdk.rules.mask._fills import LARGEST_LEAK, masks
@@ -32,6 +41,10 @@ class LeakingMaskFill(Rule):
     what the mask wrote there: a number near 0 (a boolean added as a number, or an exponent with
     the wrong sign), a positive number, or a negative one that real scores fell below.
 
+    Of a function alone: all visible scores are lowered by 100000, which must change nothing, and
+    the weight on forbidden keys is read off the output; so is that of masks with holes, and of
+    masks that differ by sample.
+
     Remedy
     ------
     Fill with -inf, or with torch.finfo(scores.dtype).min, and never with a number that scores
@@ -54,6 +67,7 @@ class LeakingMaskFill(Rule):
     name = "leaking-mask-fill"
     since = "0.1"
     severities = (Severity.ERROR,)
+    supersedes = ("RDK408",)
 
     def judge_weights(self, site: AttentionSite) -> Findings:
         """Yield one finding if a forbidden key has weight."""
@@ -73,6 +87,30 @@ class LeakingMaskFill(Rule):
             f"a forbidden key has a weight of {leak:.3g}{_why(mask)}",
             source=mask.source if mask is not None else site.source,
             evidence={"forbidden_weight": leak, "fill": mask.fill if mask is not None else None},
+        )
+
+    def judge_function(self, behaviour: Behaviour) -> Findings:
+        """Yield one finding if a key that a mask forbids has weight in a function."""
+        mask = behaviour.mask
+        if mask is None or (mask.argument is None and mask.bias_argument is None):
+            self.skip("the function takes no mask")
+        known = [leak for leak in (mask.leak, mask.bias_leak) if leak is not None]
+        if not known and mask.boolean != "added":
+            self.skip("the weights of forbidden keys were not measured")
+        leak = max(known, default=1.0)
+        stray = False in (mask.per_sample, mask.per_head)
+        if leak <= LARGEST_LEAK and mask.boolean != "added" and not stray:
+            return
+        yield self.finding(
+            behaviour,
+            Severity.ERROR,
+            _leak_of(mask, leak),
+            evidence={
+                "fact": "mask.leak" if mask.leak == leak else "mask.bias_leak",
+                "forbidden_weight": leak,
+                "shift": mask.leak_shift,
+                "fill": mask.fill,
+            },
         )
 
     def examples(self) -> Iterable[Example]:
@@ -109,6 +147,42 @@ class LeakingMaskFill(Rule):
         hidden = Addend(kind="mask", fill=-math.inf)
         yield silent("a fused kernel", site=healthy_site(addends=(hidden,), **fused))
         yield skips("nobody looked", site=masked(-1e4, None), says=("not looked at",))
+        yield fires_of(
+            "a function that fills with a small number",
+            Severity.ERROR,
+            masking(leak=0.2, fill=-100.0),
+            says=("a forbidden key has a weight of 0.2", "its score is -100"),
+        )
+        yield fires_of(
+            "a function that adds the boolean",
+            Severity.ERROR,
+            masking(boolean="added", leak=0.1),
+            says=("added as 1 and 0",),
+        )
+        yield fires_of(
+            "a function that takes the mask of another sample",
+            Severity.ERROR,
+            masking(per_sample=False),
+            says=("another sample",),
+        )
+        yield silent_of("a function whose forbidden keys have no weight")
+        yield skips_of("a function without a mask", behaving(mask=None))
+
+
+def _leak_of(mask: MaskFacts, leak: float) -> str:
+    """Return what a function's mask leaves, and what explains it."""
+    argument = mask.argument or mask.bias_argument
+    if leak <= LARGEST_LEAK:
+        whose = "sample" if mask.per_sample is False else "head"
+        return f"{argument}: a mask that differs by {whose} hides the keys of another {whose}"
+    start = f"{argument}: a forbidden key has a weight of {leak:.3g}"
+    if mask.boolean == "added":
+        return f"{start}: the boolean is added as 1 and 0"
+    if mask.fill is not None:
+        return f"{start}: its score is {mask.fill:.6g}, which other scores fall below"
+    if mask.leak_shift:
+        return f"{start} when visible scores lie {mask.leak_shift:.6g} below 0"
+    return start
 
 
 def _weakest(site: AttentionSite) -> Addend | None:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any
 
-from rootdk.records import Addend, AttentionSite, Normalisation, Observed, Severity
+from rootdk.records import Addend, AttentionSite, Behaviour, Normalisation, Observed, Severity
 from rootdk.rules._base import Findings, Rule
+from rootdk.rules._behaviour_examples import behaving, fires_of, masking, silent_of, skips_of
 from rootdk.rules._examples import Example, fires, healthy_site, line, silent, skips
 from rootdk.rules.mask._fills import masks
 from rootdk.rules.softmax.unnormalised_rows import tolerance_of_sums
@@ -32,6 +33,8 @@ class MaskAfterSoftmax(Rule):
     normalisation behind it. Where the scores were masked before the softmax as well, the sums
     of the rows decide whether the second mask took anything away.
 
+    Of a function alone: the weights that a mask leaves, and their sum as forbidden keys gain.
+
     Remedy
     ------
     Mask the scores before the softmax, with -inf at forbidden keys.
@@ -52,7 +55,7 @@ class MaskAfterSoftmax(Rule):
     name = "mask-after-softmax"
     since = "0.1"
     severities = (Severity.ERROR,)
-    supersedes = ("RDK303", "RDK402")
+    supersedes = ("RDK303", "RDK402", "RDK408")
 
     def judge_graph(self, site: AttentionSite) -> Findings:
         """Yield one finding if a mask after the softmax takes weight away."""
@@ -73,6 +76,23 @@ class MaskAfterSoftmax(Rule):
             source=how.mask_after,
             evidence={"row_sum_min": lowest, "row_sum_max": site.observed.row_sum_max},
             related=(site.source,) if site.source is not None else (),
+        )
+
+    def judge_function(self, behaviour: Behaviour) -> Findings:
+        """Yield one finding if what a mask leaves in a function sums to less than 1."""
+        mask = behaviour.mask
+        if mask is None or mask.after_softmax is None:
+            self.skip("no mask could be given")
+        if not mask.after_softmax:
+            return
+        sums = "" if mask.masked_sum_min is None else f": rows sum to {mask.masked_sum_min:.4g}"
+        argument = mask.argument or mask.causal_argument or "mask"
+        yield self.finding(
+            behaviour,
+            Severity.ERROR,
+            f"{argument}: forbidden keys keep their share of the denominator, and get no "
+            f"weight{sums} and not to 1",
+            evidence={"fact": "mask.after_softmax", "row_sum_min": mask.masked_sum_min},
         )
 
     def examples(self) -> Iterable[Example]:
@@ -99,3 +119,11 @@ class MaskAfterSoftmax(Rule):
         yield silent("the second mask takes nothing away", site=after(1.0, addends=before))
         yield silent("masked before the softmax", site=healthy_site(addends=before))
         yield skips("two masks and no sums", site=after(None, addends=before))
+        yield fires_of(
+            "a function that masks its weights",
+            Severity.ERROR,
+            masking(after_softmax=True, masked_sum_min=0.05),
+            says=("rows sum to 0.05 and not to 1",),
+        )
+        yield silent_of("a function that masks its scores")
+        yield skips_of("a function without a mask", behaving(mask=None))

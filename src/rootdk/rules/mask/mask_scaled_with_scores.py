@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from rootdk.records import Addend, AttentionSite, Observed, Severity
+from rootdk.records import Addend, AttentionSite, Behaviour, Observed, Severity
 from rootdk.rules._base import Findings, Rule
+from rootdk.rules._behaviour_examples import behaving, fires_of, masking, silent_of, skips_of
 from rootdk.rules._examples import Example, fires, healthy_site, line, silent
 from rootdk.rules.mask._fills import LARGEST_LEAK, finite_fill, stands_for_infinity
 from rootdk.rules.scale._laws import agrees
@@ -34,6 +35,9 @@ class MaskScaledWithScores(Rule):
     compared with 1 at a relative tolerance of 0.001. The message says what the fill becomes,
     and the largest weight that was seen on a forbidden key.
 
+    Of a function alone, at a query of 0: a finite bias b, given as a mask or bias, acts as a
+    multiple of b, which must be 1.
+
     Remedy
     ------
     Scale the product first, then add the mask: softmax(q·k·scale + mask).
@@ -44,6 +48,9 @@ class MaskScaledWithScores(Rule):
     as long as no forbidden key was seen to have weight; at further score terms, which belong to
     what is scaled; and behind a factor of 1. A position bias is a note because some published
     models mean it (Falcon scales ALiBi).
+
+    Of a function: where ``bias`` is declared with expect=. A factor on what the function itself
+    calls a position bias or ALiBi is a note.
 
     References
     ----------
@@ -98,6 +105,25 @@ class MaskScaledWithScores(Rule):
             },
         )
 
+    def judge_function(self, behaviour: Behaviour) -> Findings:
+        """Yield one finding if a bias of b does not act as b in a function."""
+        mask = behaviour.mask
+        if mask is None or mask.bias_factor is None:
+            self.skip("no finite bias could be given")
+        factor = mask.bias_factor
+        if abs(factor - 1.0) <= _OF_ONE or abs(factor) <= _OF_ONE or "bias" in behaviour.expected:
+            return
+        argument = mask.bias_argument or mask.argument or "bias"
+        is_position = any(word in argument.lower() for word in _POSITIONS)
+        law = f" ({mask.bias_factor_law})" if mask.bias_factor_law else ""
+        yield self.finding(
+            behaviour,
+            Severity.NOTE if is_position else Severity.ERROR,
+            f"{argument}: a bias of -5 acts as {-5.0 * factor:.6g}, {factor:.6g} times{law}: it "
+            "is multiplied together with the scores",
+            evidence={"fact": "mask.bias_factor", "factor": factor, "law": mask.bias_factor_law},
+        )
+
     def examples(self) -> Iterable[Example]:
         """Yield what must fire and what must not."""
 
@@ -128,3 +154,21 @@ class MaskScaledWithScores(Rule):
         yield silent("the lowest number of float32", site=added("mask", 0.0, fill=-3.4028235e38))
         yield silent("added after the scale", site=added("mask", fill=-1e4, multiplied_by=1.0))
         yield silent("a further score term", site=added("term"))
+        yield fires_of(
+            "a function that scales its mask",
+            Severity.ERROR,
+            masking(bias_argument="attn_mask", bias_factor=0.125, bias_factor_law="1/√head_dim"),
+            says=("-5 acts as -0.625", "(1/√head_dim)"),
+        )
+        yield fires_of(
+            "a function that scales its position bias",
+            Severity.NOTE,
+            masking(bias_argument="alibi", bias_factor=0.125),
+        )
+        yield silent_of("a function that adds what it is given", masking(bias_factor=1.00001))
+        yield skips_of("a function without a mask", behaving(mask=None))
+
+
+_OF_ONE = 1e-3
+
+_POSITIONS = ("alibi", "position", "relative", "rel_pos", "slopes")

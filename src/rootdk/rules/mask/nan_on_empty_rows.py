@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rootdk.records import AttentionSite, Observed, Severity
+from rootdk.records import AttentionSite, Behaviour, Observed, Severity
 from rootdk.rules._base import Findings, Rule
+from rootdk.rules._behaviour_examples import behaving, fires_of, masking, silent_of, skips_of
 from rootdk.rules._evidence import NotJudged, SummaryLike, measured
 from rootdk.rules._examples import Example, fires, healthy_site, numbers, silent, skips
 
@@ -31,6 +32,8 @@ class NanOnEmptyRows(Rule):
     The rows in which the mask leaves no key are counted, and of those the ones whose weights
     are NaN where they meet the values.
 
+    Of a function alone: a row is emptied by its mask, by a bias of -inf or by its causal flag.
+
     Remedy
     ------
     Give such rows weights of 0: mask with a large finite number and multiply the rows by 0
@@ -41,6 +44,8 @@ class NanOnEmptyRows(Rule):
     Where every row sees a key, and where such rows get weights of 0 or an average, even if a
     NaN was replaced on the way. It is a warning and not an error, since the forward result can
     be right when nothing reads the rows.
+
+    Of a function: where ``empty_rows`` are declared with expect=.
 
     References
     ----------
@@ -70,6 +75,20 @@ class NanOnEmptyRows(Rule):
             evidence={"empty_rows_nan": count},
         )
 
+    def judge_function(self, behaviour: Behaviour) -> Findings:
+        """Yield one finding if a row that a mask empties gives NaN."""
+        if behaviour.mask is None or not behaviour.mask.empty_rows:
+            self.skip("no row could be emptied")
+        ways = [way for way, what in behaviour.mask.empty_rows.items() if what == "nan"]
+        if not ways or "empty_rows" in behaviour.expected:
+            return
+        yield self.finding(
+            behaviour,
+            Severity.WARNING,
+            f"a row whose keys are all forbidden (by {' or '.join(ways)}) gives NaN",
+            evidence={"fact": "mask.empty_rows", "ways": tuple(ways)},
+        )
+
     def examples(self) -> Iterable[Example]:
         """Yield what must fire and what must not."""
         yield fires(
@@ -83,6 +102,18 @@ class NanOnEmptyRows(Rule):
         yield silent("no such rows, by the statistics", summary=numbers(empty_rows=0))
         yield skips("such rows, and nobody looked", summary=numbers(empty_rows=4))
         yield skips("nothing known", summary=None)
+        yield fires_of(
+            "a function that fills with -inf",
+            Severity.WARNING,
+            masking(empty_rows={"mask": "nan", "bias": "zero"}),
+            says=("(by mask) gives NaN",),
+        )
+        yield silent_of("a function that gives zeros")
+        yield silent_of(
+            "a function that is meant to",
+            masking({"empty_rows": "nan"}, empty_rows={"mask": "nan"}),
+        )
+        yield skips_of("a function without a mask", behaving(mask=None))
 
 
 def _no_empty_rows(summary: SummaryLike | None) -> bool:

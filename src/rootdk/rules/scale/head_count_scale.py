@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rootdk.records import Severity
+from rootdk.rules._behaviour_examples import fires_of, scaling, silent_of
 from rootdk.rules._examples import Example, fires, healthy_site, scaled_site, silent, through_norm
+from rootdk.rules.scale._functions import FunctionScaleRule
 from rootdk.rules.scale._law import ScaleRule
 
 
-class HeadCountScale(ScaleRule):
+class HeadCountScale(ScaleRule, FunctionScaleRule):
     """The scale comes from the number of heads, not from the width of a head.
 
     What it does
@@ -27,6 +29,9 @@ class HeadCountScale(ScaleRule):
     ------------------
     The product of all constant factors is compared with the two numbers at a relative tolerance
     of 0.001 (or four times the precision of a stored constant).
+
+    Of a function alone, the scale is the slope of log-weight ratios over differences of q·k, at
+    sizes that all differ; the law must fit at every one of them.
 
     Remedy
     ------
@@ -85,3 +90,10 @@ class HeadCountScale(ScaleRule):
             other_site=scaled_site(9**-0.5, keys=9),
         )
         yield silent("one head and no scale", site=scaled_site(num_heads=1, num_kv_heads=1))
+        yield fires_of(
+            "a function that divides by the root of its heads",
+            Severity.WARNING,
+            scaling(lambda s: s.heads**-0.5),
+            says=("1/√heads = 0.408248",),
+        )
+        yield silent_of("a function with the standard scale")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rootdk.records import Severity
+from rootdk.rules._behaviour_examples import argument, fires_of, scaling, silent_of
 from rootdk.rules._examples import Example, constant, fires, scaled_site, silent, through_norm
+from rootdk.rules.scale._functions import FunctionScaleRule
 from rootdk.rules.scale._law import ScaleRule
 
 
-class InvertedScale(ScaleRule):
+class InvertedScale(ScaleRule, FunctionScaleRule):
     """The scores are multiplied by the root of the width instead of divided by it.
 
     What it does
@@ -28,6 +30,9 @@ class InvertedScale(ScaleRule):
     ------------------
     The product of all constant factors is compared with these numbers at a relative tolerance
     of 0.001 (or four times the precision of a stored constant).
+
+    Of a function alone, the scale is the slope of log-weight ratios over differences of q·k, at
+    sizes that all differ; the law must fit at every one of them.
 
     Remedy
     ------
@@ -91,3 +96,16 @@ class InvertedScale(ScaleRule):
         yield silent(
             "half of 4 is its root, and 1/4 is right at 16", site=scaled_site(0.25, head_dim=16)
         )
+        yield fires_of(
+            "a function that multiplies by the root",
+            Severity.WARNING,
+            scaling(lambda s: s.head_dim**0.5),
+            says=("√head_dim = 8, not 1/√head_dim", "64 times"),
+        )
+        yield fires_of(
+            "a function that divides by its scale argument",
+            Severity.WARNING,
+            argument("scale", "wrong", asked=0.25, acted=4.0),
+            says=("divided by it",),
+        )
+        yield silent_of("a function with the standard scale")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import sqrt
 
 from rootdk.records import Factor, Severity
+from rootdk.rules._behaviour_examples import behaving, fires_of, scaling, silent_of, skips_of
 from rootdk.rules._examples import (
     Example,
     constant,
@@ -17,10 +18,11 @@ from rootdk.rules._examples import (
     skips,
     through_norm,
 )
+from rootdk.rules.scale._functions import FunctionScaleRule
 from rootdk.rules.scale._law import ScaleRule
 
 
-class MissingScale(ScaleRule):
+class MissingScale(ScaleRule, FunctionScaleRule):
     """The scores are query-key products as they are, multiplied by 1.
 
     What it does
@@ -43,6 +45,9 @@ class MissingScale(ScaleRule):
     default. The result is compared with 1 and with 1/√head_dim at a relative tolerance of
     0.001, or of four times the precision of the dtype that a constant was stored in. The size
     of the scores is not part of the comparison.
+
+    Of a function alone, the scale is the slope of log-weight ratios over differences of q·k, at
+    sizes that all differ; a scale of 1 must fit at every one of them.
 
     Remedy
     ------
@@ -120,3 +125,20 @@ class MissingScale(ScaleRule):
         yield silent("halves on both sides", site=scaled_site(1 / sqrt(8), 1 / sqrt(8)))
         yield silent("a width at which 1 is right", site=scaled_site(head_dim=1, hidden=6))
         yield skips("the entries are unknown", site=missing, summary=None, says=("entries",))
+        yield fires_of(
+            "a function without a factor",
+            Severity.WARNING,
+            scaling(lambda s: 1.0),
+            says=("multiplied by 1, not 1/√head_dim", "8 times it at head_dim 64"),
+        )
+        yield silent_of("a function with the standard scale")
+        yield silent_of(
+            "a function that is meant to have none",
+            scaling(lambda s: 1.0, scale_as_expected=True),
+        )
+        yield skips_of("a function whose scale was not measured", behaving(scale=None))
+        yield skips_of(
+            "a function of the angle between query and key",
+            scaling(lambda s: 10.0, normalised=True, linear=False),
+            says=("cosine is multiplied by 10",),
+        )

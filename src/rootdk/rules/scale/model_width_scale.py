@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rootdk.records import Severity
+from rootdk.rules._behaviour_examples import fires_of, power, scaling, silent_of
 from rootdk.rules._examples import (
     Example,
     constant,
@@ -15,10 +16,11 @@ from rootdk.rules._examples import (
     silent,
     through_norm,
 )
+from rootdk.rules.scale._functions import FunctionScaleRule
 from rootdk.rules.scale._law import ScaleRule
 
 
-class ModelWidthScale(ScaleRule):
+class ModelWidthScale(ScaleRule, FunctionScaleRule):
     """The scale comes from the width of the model, not from the width of a head.
 
     What it does
@@ -37,6 +39,9 @@ class ModelWidthScale(ScaleRule):
     The product of all constant factors is compared with both widths at a relative tolerance of
     0.001 (or four times the precision of a stored constant). With one head the two widths are
     the same and the scale is right.
+
+    Of a function alone, the scale is the slope of log-weight ratios over differences of q·k, at
+    sizes that all differ; the law must fit at every one of them.
 
     Remedy
     ------
@@ -104,3 +109,17 @@ class ModelWidthScale(ScaleRule):
             "the user expects it",
             site=scaled_site(width, expected=expecting(width, "pyproject.toml", "user")),
         )
+        yield fires_of(
+            "a function that takes the width of all heads",
+            Severity.WARNING,
+            scaling(lambda s: (s.heads * s.head_dim) ** -0.5),
+            says=("1/√(heads·head_dim) = 0.051", "6 heads"),
+        )
+        yield fires_of(
+            "a function that takes a share of it",
+            Severity.WARNING,
+            scaling(lambda s: 0.5 * s.heads**-0.5 * s.head_dim**-0.5, law=power(-0.5, heads=-0.5)),
+        )
+        yield silent_of("a function with the standard scale")
+        declared = scaling(lambda s: (s.heads * s.head_dim) ** -0.5, scale_as_expected=True)
+        yield silent_of("a function that is meant to", declared)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
-from rootdk.records import Factor, Severity
+from rootdk.records import Factor, Severity, Varies
+from rootdk.rules._behaviour_examples import fires_of, scaling, silent_of, standard
 from rootdk.rules._examples import (
     Example,
     expecting,
@@ -14,10 +16,11 @@ from rootdk.rules._examples import (
     scaled_site,
     silent,
 )
+from rootdk.rules.scale._functions import FunctionScaleRule
 from rootdk.rules.scale._law import ScaleRule
 
 
-class PositionDependentScale(ScaleRule):
+class PositionDependentScale(ScaleRule, FunctionScaleRule):
     """The scores are multiplied by a factor that changes with the position.
 
     What it does
@@ -37,10 +40,15 @@ class PositionDependentScale(ScaleRule):
     constant factors beside it are multiplied and reported with their ratio to 1/√head_dim; they
     are not judged, since the varying one may make up for them.
 
+    Of a function alone, the scale is measured at several queries and at several keys, in runs
+    of several hundred keys. A factor that differs between keys of one row, or between short and
+    long runs without following the length, is an error: that is how a constant looks that a
+    loop over blocks of keys applies again in each block.
+
     Remedy
     ------
-    Nothing is wrong by itself: check that the factor is meant, and measure at the lengths that
-    the model will see.
+    Where it follows the query's position, check that it is meant, and measure at the lengths
+    that the model will see; where it follows the keys, take the factor out of the loop over them.
 
     When it stays silent
     --------------------
@@ -56,7 +64,7 @@ class PositionDependentScale(ScaleRule):
     code = "RDK111"
     name = "position-dependent-scale"
     since = "0.1"
-    severities = (Severity.NOTE,)
+    severities = (Severity.ERROR, Severity.NOTE)
     supersedes = ("RDK202", "RDK601", "RDK602", "RDK605")
 
     def examples(self) -> Iterable[Example]:
@@ -88,3 +96,32 @@ class PositionDependentScale(ScaleRule):
             "the user declared the scale",
             site=scaled_site(0.125, varying, expected=expecting(0.125, "expect=", "user")),
         )
+        by_block = Varies(along="key", at=(10, 70, 140), scales=(0.125, 0.18, 0.2592))
+        yield fires_of(
+            "a function whose loop applies a factor again",
+            Severity.ERROR,
+            scaling(standard, varies=(by_block,)),
+            says=("depends on the key: 0.125 at key 10", "a factor of 1.44, as if"),
+        )
+        by_query = Varies(along="query", at=(1, 100), scales=(0.125, 0.2))
+        yield fires_of(
+            "a function with a logarithmic temperature",
+            Severity.NOTE,
+            scaling(standard, varies=(by_query,)),
+            says=("depends on the query",),
+        )
+        long_runs = Varies(along="run", at=(13, 350), scales=(0.125, 0.2))
+        yield fires_of(
+            "a function that differs past one block of keys",
+            Severity.ERROR,
+            scaling(standard, varies=(long_runs,)),
+            says=("0.2 over 350 keys",),
+        )
+        yield fires_of(
+            "a function that grows with the logarithm of the length",
+            Severity.NOTE,
+            scaling(lambda s: math.log(s.keys) * s.head_dim**-0.5),
+        )
+        yield silent_of("a function with one scale")
+        declared = scaling(standard, varies=(by_query,), scale_as_expected=True)
+        yield silent_of("a function whose scale was declared", declared)

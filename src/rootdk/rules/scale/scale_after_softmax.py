@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from rootdk.records import AttentionSite, Factor, Normalisation, Observed, Severity
+from rootdk.records import AttentionSite, Behaviour, Factor, Normalisation, Observed, Severity
 from rootdk.rules._base import Findings, Rule
+from rootdk.rules._behaviour_examples import fires_of, silent_of, softened
 from rootdk.rules._examples import Example, constant, fires, healthy_site, scaled_site, silent
 from rootdk.rules.scale._factors import before_softmax
 from rootdk.rules.scale._laws import agrees
@@ -31,6 +32,8 @@ class ScaleAfterSoftmax(Rule):
     relative tolerance of 0.001. Rows that are normalised again, and were seen to sum to 1, are
     left alone.
 
+    Of a function alone: with a constant value every row gives the same number, which is not 1.
+
     Remedy
     ------
     Multiply the scores before the softmax, and leave the weights as they are.
@@ -40,6 +43,9 @@ class ScaleAfterSoftmax(Rule):
     At a learned or position-dependent factor (a gate), at a factor that a second normalisation
     takes out again, and at dropout, whose 1/(1 - p) belongs to it and is no factor of the
     attention.
+
+    Of a function: where ``row_sums`` are declared with expect=, and where some weights are
+    negative and the sums are not, as in a difference of two softmaxes.
 
     References
     ----------
@@ -76,6 +82,31 @@ class ScaleAfterSoftmax(Rule):
                 },
             )
 
+    def judge_function(self, behaviour: Behaviour) -> Findings:
+        """Yield one finding if all rows sum to one number that is not 1."""
+        softmax = behaviour.softmax
+        if softmax is None or softmax.row_sum_min is None:
+            self.skip("the sums of the rows were not measured")
+        factor = softmax.factor
+        if (
+            factor is None
+            or abs(factor - 1.0) <= _SUM_TOLERANCE
+            or "row_sums" in behaviour.expected
+        ):
+            return
+        lowest = softmax.lowest_weight
+        if factor > 0.0 and lowest is not None and lowest < -_SUM_TOLERANCE:
+            self.skip("some weights are negative and the sums are not: no single softmax")
+        law = softmax.factor_law.name if softmax.factor_law is not None else None
+        named = f" ({law})" if law is not None else ""
+        yield self.finding(
+            behaviour,
+            Severity.ERROR,
+            f"every row of weights sums to {factor:.6g}{named} and not to 1: the output is "
+            "multiplied by it after the softmax",
+            evidence={"fact": "softmax.factor", "factor": factor, "law": law},
+        )
+
     def examples(self) -> Iterable[Example]:
         """Yield what must fire and what must not."""
         after = constant(0.125, "weights", at=14)
@@ -109,6 +140,13 @@ class ScaleAfterSoftmax(Rule):
             Severity.ERROR,
             site=replace(again, observed=row_sums),
         )
+        yield fires_of(
+            "a function that scales its weights",
+            Severity.ERROR,
+            softened(row_sum_min=0.125, row_sum_max=0.125, factor=0.125),
+            says=("sums to 0.125 and not to 1",),
+        )
+        yield silent_of("a function whose rows sum to 1")
 
 
 def _normalised_again(site: AttentionSite) -> bool:

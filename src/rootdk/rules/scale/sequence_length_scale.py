@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rootdk.records import Severity
+from rootdk.rules._behaviour_examples import fires_of, power, scaling, silent_of
 from rootdk.rules._examples import Example, fires, scaled_site, silent, through_norm
+from rootdk.rules.scale._functions import FunctionScaleRule
 from rootdk.rules.scale._law import ScaleRule
 
 
-class SequenceLengthScale(ScaleRule):
+class SequenceLengthScale(ScaleRule, FunctionScaleRule):
     """The scale comes from the length of the sequence, not from the width of a head.
 
     What it does
@@ -28,6 +30,9 @@ class SequenceLengthScale(ScaleRule):
     The product of all constant factors is compared with the four numbers at a relative
     tolerance of 0.001 (or four times the precision of a stored constant). Where a length equals
     another size, the call is run once more at another length, and only what fits both stays.
+
+    Of a function alone, the scale is the slope of log-weight ratios over differences of q·k, at
+    sizes that all differ; the law must fit at every one of them.
 
     Remedy
     ------
@@ -89,3 +94,15 @@ class SequenceLengthScale(ScaleRule):
         )
         yield silent("keys = head_dim, no other length", site=scaled_site(0.125, keys=64))
         yield silent("one key and no scale is another rule's", site=scaled_site(keys=1))
+        yield fires_of(
+            "a function that divides by the root of its keys",
+            Severity.WARNING,
+            scaling(lambda s: s.keys**-0.5),
+            says=("1/√keys = 0.27735", "13 keys"),
+        )
+        yield fires_of(
+            "a function whose factor falls with the queries",
+            Severity.WARNING,
+            scaling(lambda s: 3 / s.queries, law=power(0.0, queries=-1.0)),
+        )
+        yield silent_of("a function with the standard scale")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from rootdk.records import Factor, Severity
+from rootdk.records import Factor, Severity, Varies
+from rootdk.rules._behaviour_examples import argument, fires_of, scaling, silent_of, standard
 from rootdk.rules._examples import (
     Example,
     expecting,
@@ -16,10 +17,11 @@ from rootdk.rules._examples import (
     skips,
     through_norm,
 )
+from rootdk.rules.scale._functions import FunctionScaleRule
 from rootdk.rules.scale._law import ScaleRule
 
 
-class UnexplainedScale(ScaleRule):
+class UnexplainedScale(ScaleRule, FunctionScaleRule):
     """The scale is a number that follows from no size of the call.
 
     What it does
@@ -40,6 +42,9 @@ class UnexplainedScale(ScaleRule):
     relative tolerance of 0.001 (or four times the precision of a stored constant). A declared
     number is compared at the same tolerance. The message names the ratio, and the number as
     1/√n where n is whole.
+
+    Of a function alone, the scale is the slope of log-weight ratios over differences of q·k, at
+    sizes that all differ, and it fits no law at all of them.
 
     Remedy
     ------
@@ -68,6 +73,7 @@ class UnexplainedScale(ScaleRule):
         """Yield what must fire and what must not."""
         yield from self._without_a_law()
         yield from self._against_a_declaration()
+        yield from self._of_functions()
         for title, changes, words in (
             ("three terms", {"score_terms": 3}, "3 score terms"),
             ("a config says so", {"expected": expecting(192**-0.5, "scalar = 192")}, "declared"),
@@ -127,3 +133,50 @@ class UnexplainedScale(ScaleRule):
             site=healthy_site(expected=expecting(0.0625, "query_pre_attn_scalar = 256")),
             says=("the config declares 0.0625 (query_pre_attn_scalar = 256)",),
         )
+
+    def _of_functions(self) -> Iterable[Example]:
+        yield fires_of(
+            "a function with one number for every size",
+            Severity.WARNING,
+            scaling(lambda s: 0.5),
+            says=("0.5, not 1/√head_dim", "the same number at all 8 sizes"),
+        )
+        yield fires_of(
+            "a function that cuts the root to a whole number",
+            Severity.WARNING,
+            scaling(lambda s: 1 / int(s.head_dim**0.5)),
+            says=("by head_dim it is 0.25 at 24",),
+        )
+        yield fires_of(
+            "a function that takes the width of the values",
+            Severity.WARNING,
+            scaling(lambda s: s.value_dim**-0.5),
+            says=("1/√value_dim",),
+        )
+        yield fires_of(
+            "a function whose sign is wrong",
+            Severity.ERROR,
+            scaling(lambda s: -(s.head_dim**-0.5)),
+            says=("negative",),
+        )
+        yield fires_of(
+            "a function whose declared scale is another",
+            Severity.WARNING,
+            scaling(standard, scale_as_expected=False, expected={"scale": "1/head_dim"}),
+            says=("1/head_dim was expected",),
+        )
+        yield fires_of(
+            "a scale argument that acts as another number",
+            Severity.WARNING,
+            argument("scale", "wrong", asked=0.3, acted=0.7),
+        )
+        channels = Varies(along="channel", at=(0, 1), scales=(0.1, 0.14))
+        yield fires_of(
+            "a function with a learned factor for each channel",
+            Severity.NOTE,
+            scaling(standard, varies=(channels,)),
+            says=("a factor of its own",),
+        )
+        declared = scaling(lambda s: -1.0, scale_as_expected=True)
+        yield silent_of("a function that is meant to turn the sign", declared)
+        yield silent_of("a function with the standard scale")

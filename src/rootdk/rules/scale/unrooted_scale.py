@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rootdk.records import Severity
+from rootdk.rules._behaviour_examples import argument, fires_of, scaling, silent_of
 from rootdk.rules._examples import (
     Example,
     constant,
@@ -14,10 +15,11 @@ from rootdk.rules._examples import (
     silent,
     through_norm,
 )
+from rootdk.rules.scale._functions import FunctionScaleRule
 from rootdk.rules.scale._law import ScaleRule
 
 
-class UnrootedScale(ScaleRule):
+class UnrootedScale(ScaleRule, FunctionScaleRule):
     """The scores are divided by head_dim, not by its square root.
 
     What it does
@@ -37,6 +39,9 @@ class UnrootedScale(ScaleRule):
     tolerance of 0.001 (or four times the precision of a stored constant). Two factors of
     1/√head_dim at two places are RDK102; both are the same function, and only where the
     factors stand can tell them apart.
+
+    Of a function alone, the scale is the slope of log-weight ratios over differences of q·k, at
+    sizes that all differ; the law must fit at every one of them.
 
     Remedy
     ------
@@ -108,3 +113,22 @@ class UnrootedScale(ScaleRule):
         )
         yield silent("2/head_dim at a head_dim of 4 is right", site=scaled_site(0.5, head_dim=4))
         yield silent("the standard scale")
+        yield fires_of(
+            "a function that divides by head_dim",
+            Severity.WARNING,
+            scaling(lambda s: 1 / s.head_dim),
+            says=("1/head_dim = 0.015625", "or by √head_dim twice"),
+        )
+        yield fires_of(
+            "a function with half of head_dim",
+            Severity.WARNING,
+            scaling(lambda s: 2 / s.head_dim),
+        )
+        yield fires_of(
+            "a scale argument on top of the scale",
+            Severity.WARNING,
+            argument("scale", "wrong", asked=0.3, acted=0.3 / 8),
+            says=("with scale=0.3", "by 0.0375", "on top of 1/√head_dim"),
+        )
+        yield silent_of("a function with the standard scale")
+        yield silent_of("a scale argument that is used", argument("scale", "as-asked"))

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from rootdk._lib.arrays import is_half
-from rootdk.records import AttentionSite, Normalisation, Severity
+from rootdk.records import AttentionSite, Behaviour, Normalisation, Severity
 from rootdk.rules._base import Findings, Rule
+from rootdk.rules._behaviour_examples import fires_of, precise, silent_of
 from rootdk.rules._examples import Example, fires, healthy_site, silent
+from rootdk.rules.softmax._dtypes import loss_below
 
 
 class LowPrecisionSoftmax(Rule):
@@ -31,6 +33,10 @@ class LowPrecisionSoftmax(Rule):
     Read off the graph: the dtype that exponential and sum work in, and whether they are one
     operation.
 
+    Of a function alone, in half precision: rows of many equal scores and rows of large ones,
+    against float64 on the same inputs. What loses more than the rounding of inputs and output
+    allows has rounded in between.
+
     Remedy
     ------
     Cast the scores to float32 before the softmax and the weights back after it:
@@ -39,6 +45,8 @@ class LowPrecisionSoftmax(Rule):
     When it stays silent
     --------------------
     In float32 and float64, and at a fused call that keeps its scores in float32.
+
+    A function is noted only where its errors fit a softmax in half precision and nothing wider.
 
     References
     ----------
@@ -76,6 +84,26 @@ class LowPrecisionSoftmax(Rule):
                 evidence=evidence,
             )
 
+    def judge_function(self, behaviour: Behaviour) -> Findings:
+        """Yield one finding for the half dtype in which a function's softmax loses most."""
+        known = [f for f in behaviour.precision.values() if is_half(f.dtype)]
+        if not known:
+            self.skip("the function was not tried in half precision")
+        worst = max(known, key=loss_below)
+        error = worst.softmax_error
+        if worst.softmax_dtype is None or not is_half(worst.softmax_dtype) or error is None:
+            return
+        heavy = loss_below(worst) > _ROUNDINGS
+        if not heavy and worst.dtype != behaviour.dtype_asked:
+            return
+        yield self.finding(
+            behaviour,
+            Severity.WARNING if heavy else Severity.NOTE,
+            f"weights in {worst.dtype} are off by up to {error:.3g}, as if the softmax were "
+            f"computed in {worst.softmax_dtype}",
+            evidence={"fact": f"precision.{worst.dtype}.softmax", "error": error},
+        )
+
     def examples(self) -> Iterable[Example]:
         """Yield what must fire and what must not."""
 
@@ -101,3 +129,21 @@ class LowPrecisionSoftmax(Rule):
         yield silent(
             "half terms, summed in float32", site=how(dtype="bfloat16", exponentials="shifted")
         )
+        yield fires_of(
+            "a function that sums in bfloat16",
+            Severity.WARNING,
+            precise("bfloat16", softmax_dtype="bfloat16", softmax_error=0.4),
+            says=("off by up to 0.4", "computed in bfloat16"),
+        )
+        yield fires_of(
+            "a function whose scores are rounded",
+            Severity.NOTE,
+            precise("float16", softmax_dtype="float16", softmax_error=0.002, dtype_asked="float16"),
+        )
+        yield silent_of(
+            "a function that sums in float32", precise("float16", softmax_dtype="float32")
+        )
+
+
+_ROUNDINGS = 16.0
+"""A sum that is rounded once a term loses more than this many precisions; a kernel does not."""

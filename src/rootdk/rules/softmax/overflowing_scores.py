@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from rootdk._lib.arrays import float_info
+from rootdk._lib.arrays import float_info, is_half
 from rootdk._lib.errors import DtypeError
-from rootdk.records import AttentionSite, Observed, Severity
+from rootdk.records import AttentionSite, Behaviour, Observed, PrecisionFacts, Severity
 from rootdk.rules._base import Findings, Rule
+from rootdk.rules._behaviour_examples import behaving, fires_of, precise, silent_of, skips_of
 from rootdk.rules._evidence import NotJudged, SummaryLike, measured
 from rootdk.rules._examples import Example, fires, healthy_site, numbers, silent, skips
+from rootdk.rules.softmax._dtypes import FAR, OUTCOMES, exp_overflows_at, judged_dtypes
 
 
 class OverflowingScores(Rule):
@@ -37,6 +39,10 @@ class OverflowingScores(Rule):
     headroom of the scaled scores: the dtype's largest finite number over the largest score. The
     smaller headroom of the two counts.
 
+    Of a function alone: query and key grow while their scaled scores stay small, and all scores
+    of a row grow together. What gives NaN, infinity or other weights has overflowed on the way.
+    In a half dtype that the caller did not ask for, it is a note.
+
     Remedy
     ------
     Scale the query before the product instead of the scores after it, or compute the product
@@ -56,7 +62,7 @@ class OverflowingScores(Rule):
     code = "RDK307"
     name = "overflowing-scores"
     since = "0.1"
-    severities = (Severity.ERROR, Severity.WARNING)
+    severities = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
     supersedes = ("RDK302", "RDK303", "RDK606")
     supersedes_when = (Severity.ERROR,)
     needs_resolved = False
@@ -86,6 +92,32 @@ class OverflowingScores(Rule):
             source=site.product_source,
             evidence={"largest_raw_score": largest, "headroom": room, "dtype": site.score_dtype},
         )
+
+    def judge_function(self, behaviour: Behaviour) -> Findings:
+        """Yield one finding for the narrowest dtype in which a function's scores overflow."""
+        if not behaviour.precision:
+            self.skip("the function was not tried with large scores")
+        asked = {facts.dtype for facts in judged_dtypes(behaviour)}
+        known = behaviour.precision.values()
+        for facts in sorted(known, key=lambda facts: facts.dtype not in asked):
+            reached = _broken_at(facts)
+            if reached is None:
+                continue
+            what, number, outcome = reached
+            judged = facts.dtype in asked
+            yield self.finding(
+                behaviour,
+                Severity.ERROR if judged else Severity.NOTE,
+                f"{what} of {number:.4g} give {OUTCOMES[outcome]} in {facts.dtype}",
+                excuse=None if judged else "half precision was tried unasked",
+                evidence={
+                    "fact": f"precision.{facts.dtype}.{'product' if 'q·k' in what else 'shift'}",
+                    "breaks_at": number,
+                    "outcome": outcome,
+                    "dtype": facts.dtype,
+                },
+            )
+            return
 
     def examples(self) -> Iterable[Example]:
         """Yield what must fire and what must not."""
@@ -121,6 +153,35 @@ class OverflowingScores(Rule):
         yield silent("float32", site=healthy_site(observed=Observed(largest_raw_score=1e6)))
         yield skips("NaN came in", site=reached(math.inf, nonfinite_inputs=3), says=("before",))
         yield skips("nobody looked", site=reached(None), summary=None)
+        yield fires_of(
+            "a function whose product overflows in float16",
+            Severity.ERROR,
+            precise(
+                "float16",
+                product_breaks_at=1e5,
+                product_outcome="nan",
+                dtype_asked="float16",
+            ),
+            says=("products q·k of 1e+05 give NaN in float16",),
+        )
+        yield fires_of(
+            "the same where nobody asked for float16",
+            Severity.NOTE,
+            precise("float16", product_breaks_at=1e5, product_outcome="nan"),
+            says=("unasked",),
+        )
+        yield fires_of(
+            "a cap that is made of exponentials",
+            Severity.ERROR,
+            precise(shift_breaks_at=4500.0, shift_outcome="nan"),
+            says=("scores of 4500 give NaN in float32",),
+        )
+        yield silent_of("a function that holds")
+        yield silent_of(
+            "a function that breaks at what float32 can hardly square",
+            precise(product_breaks_at=1e36, product_outcome="inf"),
+        )
+        yield skips_of("a function that was not tried", behaving(precision={}))
 
 
 def _rooms(limit: float, largest: float | None, summary: SummaryLike | None) -> list[float]:
@@ -135,3 +196,19 @@ def _rooms(limit: float, largest: float | None, summary: SummaryLike | None) -> 
 
 
 _ENOUGH = 8.0
+
+
+def _broken_at(facts: PrecisionFacts) -> tuple[str, float, str] | None:
+    """Return what broke a function, how large it was and what came out."""
+    product, outcome = facts.product_breaks_at, facts.product_outcome
+    if product is not None and outcome is not None and product <= _NOBODY_MEANS_MORE:
+        return "products q·k", product, outcome
+    shift, outcome = facts.shift_breaks_at, facts.shift_outcome
+    beyond_exp = shift is not None and shift > FAR * exp_overflows_at(facts.dtype)
+    if shift is not None and outcome is not None and beyond_exp and not is_half(facts.dtype):
+        return "scores", shift, outcome
+    return None
+
+
+_NOBODY_MEANS_MORE = 1e12
+"""Products beyond this are no scores of anything, in any dtype that holds them."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import e
 
-from rootdk.records import AttentionSite, Normalisation, Severity
+from rootdk.records import AttentionSite, Behaviour, Normalisation, Severity
 from rootdk.rules._base import Findings, Rule
+from rootdk.rules._behaviour_examples import behaving, fires_of, silent_of, skips_of, softened
 from rootdk.rules._examples import Example, fires, healthy_site, line, silent
 
 
@@ -27,6 +28,9 @@ class SoftmaxTwice(Rule):
     ------------------
     Read off the graph: the weights reach a second softmax before they meet the values.
 
+    Of a function alone: however far scores are driven apart, no weight exceeds e times another,
+    and the logarithms of weights follow those of a softmax of a softmax.
+
     Remedy
     ------
     Take the softmax once: drop the second one, or leave the first to the library's call.
@@ -44,7 +48,7 @@ class SoftmaxTwice(Rule):
     name = "softmax-twice"
     since = "0.1"
     severities = (Severity.ERROR,)
-    supersedes = ("RDK303", "RDK402", "RDK601", "RDK602", "RDK605")
+    supersedes = ("RDK303", "RDK402", "RDK408", "RDK601", "RDK602", "RDK605")
 
     def judge_graph(self, site: AttentionSite) -> Findings:
         """Yield one finding if a second softmax follows the first."""
@@ -61,6 +65,21 @@ class SoftmaxTwice(Rule):
             related=(site.source,) if site.source is not None else (),
         )
 
+    def judge_function(self, behaviour: Behaviour) -> Findings:
+        """Yield one finding if the weights of a function are a softmax of weights."""
+        softmax = behaviour.softmax
+        if softmax is None or softmax.times is None:
+            self.skip("how often the softmax is taken was not measured")
+        if softmax.times < 2:
+            return
+        yield self.finding(
+            behaviour,
+            Severity.ERROR,
+            f"the softmax is taken {softmax.times} times: no key can get more than {e:.3g} "
+            "times another's weight, however far their scores are apart",
+            evidence={"fact": "softmax.times", "times": softmax.times},
+        )
+
     def examples(self) -> Iterable[Example]:
         """Yield what must fire and what must not."""
         yield fires(
@@ -75,3 +94,11 @@ class SoftmaxTwice(Rule):
             "weights divided by their sum",
             site=healthy_site(normalisation=Normalisation(second_normalisation=True)),
         )
+        yield fires_of(
+            "a function that takes it twice",
+            Severity.ERROR,
+            softened(times=2),
+            says=("taken 2 times", "2.72"),
+        )
+        yield silent_of("a function that takes it once")
+        yield skips_of("a function that was not driven", behaving(softmax=None))

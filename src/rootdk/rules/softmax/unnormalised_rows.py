@@ -8,8 +8,9 @@ from typing import Any
 
 from rootdk._lib.arrays import float_info
 from rootdk._lib.errors import DtypeError
-from rootdk.records import AttentionSite, Normalisation, Observed, Severity, Verification
+from rootdk.records import AttentionSite, Behaviour, Normalisation, Observed, Severity, Verification
 from rootdk.rules._base import Findings, Rule
+from rootdk.rules._behaviour_examples import behaving, fires_of, silent_of, skips_of, softened
 from rootdk.rules._evidence import recomputed_output
 from rootdk.rules._examples import Example, fires, healthy_site, silent, skips
 
@@ -34,6 +35,10 @@ class UnnormalisedRows(Rule):
     denominator was seen to hold a further term (a sink, or the 1 of softmax-one), a sum between
     0 and 1 is right.
 
+    Of a function alone: its output for a value of 1 everywhere, in rows of very different
+    scores, short and long. A sink that is one number per head is allowed; a term that moves with
+    the row's maximum is none.
+
     Remedy
     ------
     Divide by the sum over the keys that the row can see, after the mask, and change nothing in
@@ -45,6 +50,9 @@ class UnnormalisedRows(Rule):
     sum to 1 and agreed, with a sink that is part of the graph, and where a rule that
     names the cause has fired: a factor on the weights, another axis, a second softmax, a mask
     after the softmax.
+
+    Of a function: where one factor explains all sums (RDK109), where ``row_sums`` are declared
+    with expect=, and for a difference of softmaxes, whose sums are all the same.
 
     References
     ----------
@@ -80,6 +88,40 @@ class UnnormalisedRows(Rule):
             evidence={"row_sum_min": low, "row_sum_max": high, "tolerance": bound, "sink": sink},
         )
 
+    def judge_function(self, behaviour: Behaviour) -> Findings:
+        """Yield one finding if the rows of a function sum to different numbers."""
+        softmax = behaviour.softmax
+        low = None if softmax is None else softmax.row_sum_min
+        high = None if softmax is None else softmax.row_sum_max
+        if softmax is None or low is None or high is None:
+            self.skip("the sums of the rows were not measured")
+        if "row_sums" in behaviour.expected or softmax.factor is not None:
+            return
+        tilted = softmax.sink_follows_maximum
+        if softmax.sink is not None and not tilted:
+            return
+        if abs(low - 1.0) <= _FROM_ONE and abs(high - 1.0) <= _FROM_ONE:
+            return
+        if high - low <= _FROM_ONE and (softmax.lowest_weight or 0.0) < -_FROM_ONE:
+            self.skip("some weights are negative and all sums the same: no single softmax")
+        end = (
+            ": the denominator holds a further term that moves with the row's maximum, so that "
+            "it is no sink"
+            if tilted
+            else ""
+        )
+        yield self.finding(
+            behaviour,
+            Severity.ERROR,
+            f"rows of weights sum to between {low:.6g} and {high:.6g}, not to 1{end}",
+            evidence={
+                "fact": "softmax.row_sum",
+                "row_sum_min": low,
+                "row_sum_max": high,
+                "lowest_weight": softmax.lowest_weight,
+            },
+        )
+
     def examples(self) -> Iterable[Example]:
         """Yield what must fire and what must not."""
 
@@ -109,6 +151,27 @@ class UnnormalisedRows(Rule):
         fused = {"spelling": "scaled_dot_product_attention", "verification": agreed}
         yield silent("a fused kernel", site=sums(None, None, **fused))
         yield skips("NaN", site=sums(math.nan, math.nan))
+        yield fires_of(
+            "a function that never divides",
+            Severity.ERROR,
+            softened(row_sum_min=1.2, row_sum_max=7.0),
+            says=("between 1.2 and 7, not to 1",),
+        )
+        yield fires_of(
+            "a function that adds one after the shift",
+            Severity.ERROR,
+            softened(row_sum_min=0.6, row_sum_max=0.9, sink=(0.0,), sink_follows_maximum=True),
+            says=("moves with the row's maximum",),
+        )
+        yield silent_of("a function whose rows sum to 1")
+        yield silent_of(
+            "a function with a sink", softened(row_sum_min=0.3, row_sum_max=0.9, sink=(0.0,))
+        )
+        yield skips_of(
+            "a difference of two softmaxes",
+            softened(row_sum_min=0.2, row_sum_max=0.2, lowest_weight=-0.4),
+        )
+        yield skips_of("a function whose sums are not known", behaving(softmax=None))
 
 
 def tolerance_of_sums(site: AttentionSite) -> float:
@@ -120,3 +183,6 @@ def tolerance_of_sums(site: AttentionSite) -> float:
         except DtypeError:
             continue
     return max(1e-3, 4.0 * precision)
+
+
+_FROM_ONE = 1e-3

@@ -8,9 +8,11 @@ from typing import Any
 
 from rootdk._lib.arrays import float_info
 from rootdk._lib.errors import DtypeError
-from rootdk.records import AttentionSite, Normalisation, Severity
+from rootdk.records import AttentionSite, Behaviour, Normalisation, Severity
 from rootdk.rules._base import Findings, Rule
+from rootdk.rules._behaviour_examples import fires_of, precise, silent_of
 from rootdk.rules._examples import Example, fires, healthy_site, silent, skips
+from rootdk.rules.softmax._dtypes import FAR, OUTCOMES, exp_overflows_at, judged_dtypes
 
 
 class UnstableSoftmax(Rule):
@@ -34,6 +36,10 @@ class UnstableSoftmax(Rule):
     argument seen exceeded half of log(largest finite number) of the dtype (44.4 in float32, 5.5
     in float16), and a warning otherwise.
 
+    Of a function alone: a number is added to all scores of a row, larger and larger, which must
+    change nothing. What breaks near the end of exp has no maximum subtracted; what breaks far
+    beyond it is RDK307.
+
     Remedy
     ------
     Subtract the row's maximum before the exponential, which changes no weight, or call the
@@ -43,6 +49,8 @@ class UnstableSoftmax(Rule):
     --------------------
     At a softmax operator or a fused call, behind a subtracted maximum or logsumexp, and where
     the argument is bounded.
+
+    Of a function, a dtype that the caller did not ask for is passed over if float32 holds.
 
     References
     ----------
@@ -77,6 +85,29 @@ class UnstableSoftmax(Rule):
             evidence={"largest_exponent": seen, "overflows_at": overflow, "dtype": how.dtype},
         )
 
+    def judge_function(self, behaviour: Behaviour) -> Findings:
+        """Yield one finding if large scores break a function where exp overflows."""
+        if not behaviour.precision:
+            self.skip("the function was not tried with large scores")
+        for facts in judged_dtypes(behaviour):
+            breaks, outcome = facts.shift_breaks_at, facts.shift_outcome
+            end = exp_overflows_at(facts.dtype)
+            if breaks is None or outcome is None or breaks > FAR * end:
+                continue
+            yield self.finding(
+                behaviour,
+                Severity.ERROR,
+                f"scores of {breaks:.4g} in {facts.dtype} give {OUTCOMES[outcome]}: nothing is "
+                f"subtracted from them before exp, which overflows at {end:.4g}",
+                evidence={
+                    "fact": f"precision.{facts.dtype}.shift",
+                    "breaks_at": breaks,
+                    "outcome": outcome,
+                    "overflows_at": end,
+                },
+            )
+            return
+
     def examples(self) -> Iterable[Example]:
         """Yield what must fire and what must not."""
 
@@ -107,3 +138,17 @@ class UnstableSoftmax(Rule):
         )
         yield silent("a tanh bounds it", site=bare(bounded_by="tanh", largest_exponent=50.0))
         yield skips("a dtype without known limits", site=bare(dtype="float8_e4m3fn"))
+        yield fires_of(
+            "a function with a bare exponential",
+            Severity.ERROR,
+            precise(shift_breaks_at=100.0, shift_outcome="nan"),
+            says=("scores of 100 in float32 give NaN", "overflows at 88.72"),
+        )
+        yield silent_of("a function that subtracts the maximum")
+        yield silent_of(
+            "a function that breaks far beyond", precise(shift_breaks_at=5e3, shift_outcome="nan")
+        )
+        yield silent_of(
+            "half precision that nobody asked for",
+            precise("float16", shift_breaks_at=16.0, shift_outcome="nan"),
+        )

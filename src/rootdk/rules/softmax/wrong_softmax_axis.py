@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rootdk.records import AttentionSite, Normalisation, Severity
+from rootdk.records import AttentionSite, Behaviour, Normalisation, Severity
 from rootdk.rules._base import Findings, Rule
+from rootdk.rules._behaviour_examples import behaving, fires_of, silent_of, skips_of, softened
 from rootdk.rules._examples import Example, fires, healthy_site, silent
 
 
@@ -27,6 +28,9 @@ class WrongSoftmaxAxis(Rule):
     ------------------
     Read off the graph: the axis of the last normalisation, followed back through transposes to
     the axis of the scores that came from the keys.
+
+    Of a function alone: which weights move when one score moves, and over which of them the sum
+    stays the same.
 
     Remedy
     ------
@@ -58,19 +62,34 @@ class WrongSoftmaxAxis(Rule):
             return
         slots = axis == "queries" and site.normalisation.second_normalisation
         severity = Severity.NOTE if slots else _SEVERITY.get(axis, Severity.WARNING)
-        excuse = (
-            "the weights are normalised once more, over the keys: queries compete for keys, as "
-            "in slot attention"
-        )
         over = f"the {axis}" if axis != "other" else "an axis that is neither queries nor heads"
         yield self.finding(
             site,
             severity,
             f"softmax runs over {over}{_size(site)}, not over the keys ({site.keys})"
-            + (f"; {excuse}" if slots else ""),
+            + (f"; {_SLOTS}" if slots else ""),
             source=site.normalisation.axis_source or site.source,
-            excuse=excuse if slots else None,
+            excuse=_SLOTS if slots else None,
             evidence={"axis": axis, "second_normalisation": slots},
+        )
+
+    def judge_function(self, behaviour: Behaviour) -> Findings:
+        """Yield one finding if the weights of a function compete along another axis."""
+        softmax = behaviour.softmax
+        if softmax is None or softmax.axis in (None, "unknown"):
+            self.skip("the axis of the softmax was not measured")
+        axis = softmax.axis
+        if axis == "keys" or behaviour.expected.get("axis") == axis:
+            return
+        slots = axis == "queries" and softmax.renormalised
+        over = " and ".join(f"the {one}" for one in str(axis).split("-and-"))
+        yield self.finding(
+            behaviour,
+            Severity.NOTE if slots else Severity.ERROR,
+            f"the softmax runs over {over} and not over the keys: weights of one row sum to "
+            f"between {softmax.row_sum_min or 0.0:.4g} and {softmax.row_sum_max or 0.0:.4g}",
+            excuse=_SLOTS if slots else None,
+            evidence={"fact": "softmax.axis", "axis": axis, "renormalised": softmax.renormalised},
         )
 
     def examples(self) -> Iterable[Example]:
@@ -97,6 +116,27 @@ class WrongSoftmaxAxis(Rule):
             says=("slot attention",),
         )
         yield silent("over the keys")
+        yield fires_of(
+            "a function that normalises over the queries",
+            Severity.ERROR,
+            softened(axis="queries", row_sum_min=0.3, row_sum_max=2.0),
+            says=("over the queries and not over the keys", "between 0.3 and 2"),
+        )
+        both = softened(axis="queries-and-keys", row_sum_min=0.1, row_sum_max=0.2)
+        yield fires_of(
+            "a function that normalises over all scores",
+            Severity.ERROR,
+            both,
+            says=("over the queries and the keys",),
+        )
+        yield fires_of(
+            "a function that normalises twice",
+            Severity.NOTE,
+            softened(axis="queries", renormalised=True),
+            says=("slot attention",),
+        )
+        yield silent_of("a function that normalises over the keys")
+        yield skips_of("a function whose axis was not seen", behaving(softmax=None))
 
 
 _SEVERITY = dict.fromkeys(("queries", "heads", "batch"), Severity.ERROR)
@@ -106,3 +146,9 @@ def _size(site: AttentionSite) -> str:
     sizes = {"queries": site.queries, "heads": site.num_heads, "batch": site.batch}
     size = sizes.get(site.normalisation.axis)
     return f" ({size})" if size is not None else ""
+
+
+_SLOTS = (
+    "the weights are normalised once more, over the keys: queries compete for keys, as in slot "
+    "attention"
+)

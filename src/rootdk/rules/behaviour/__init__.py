@@ -1,0 +1,1 @@
+"""RDK7xx: what must not move an output, and what must."""

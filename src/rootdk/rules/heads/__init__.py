@@ -1,0 +1,1 @@
+"""RDK5xx: which head reads which, and which axis holds the heads."""
