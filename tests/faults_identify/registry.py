@@ -1,20 +1,17 @@
 """Attention functions with a known answer: faults with the code each must get, and sound ones.
 
 A file ``<framework>_<topic>.py`` beside this one holds functions that are decorated with
-``fault`` or ``sound``. What identify must be told about a function (its layout, what its author
-declared) stands in the decorator, as its author would write it in a test.
+``fault`` or ``sound``, and ``cases`` collects them. What identify must be told about a function
+(its layout, what its author declared) stands in the decorator, as its author would write it.
 """
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-__all__ = ["CASES", "FAULTS", "SOUND", "Case", "collected", "fault", "sound"]
+__all__ = ["MARK", "Case", "fault", "sound"]
 
-FRAMEWORKS = ("numpy", "torch", "jax")
-_MARK = "_identify_case"
+MARK = "_identify_case"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +20,7 @@ class Case:
 
     ``code`` is what must stand first, None where nothing is wrong. ``also`` are further codes
     that are true of it, of any severity for a fault, of severity note for a sound function.
-    ``options`` go to ``identify``. ``slow`` keeps a case out of the short run.
+    ``options`` are what ``identify`` is told of it.
     """
 
     function: Callable[..., Any]
@@ -65,22 +62,7 @@ def _marker(code: str | None, title: str, also: str, options: dict[str, Any]) ->
             also=frozenset(also.split()),
             options=options,
         )
-        setattr(function, _MARK, case)
+        setattr(function, MARK, case)
         return function
 
     return mark
-
-
-def collected(framework: str) -> tuple[Case, ...]:
-    """The cases of one framework, in the order of files and of functions in them."""
-    found = []
-    for path in sorted(Path(__file__).parent.glob(f"{framework}_*.py")):
-        module = importlib.import_module(f"faults_identify.{path.stem}")
-        members = (getattr(value, _MARK, None) for value in vars(module).values())
-        found += [c for c in members if c is not None and c.function.__module__ == module.__name__]
-    return tuple(found)
-
-
-CASES: tuple[Case, ...] = tuple(case for name in FRAMEWORKS for case in collected(name))
-FAULTS = tuple(case for case in CASES if case.code is not None)
-SOUND = tuple(case for case in CASES if case.code is None)
