@@ -99,6 +99,15 @@ class TargetError(RootdkError):
     anchor = "target-error"
 
 
+class SweepError(RootdkError):
+    """A sweep of many tasks cannot go on: a worker died, or the cluster is gone.
+
+    The message says what is done and where it is kept; the same call goes on from there.
+    """
+
+    anchor = "sweep-error"
+
+
 class DiscoveryError(RootdkError):
     """A registry's folder or a plug-in holds something broken, twice named, or nothing."""
 
