@@ -5,16 +5,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rootdk.lab._base import Context, Experiment, Method, Records
-from rootdk.lab._entries import EXPECTED, Floats, Law, check_law
+from rootdk.lab._entries import EXPECTED, Entries, Floats, Law, check_law
 from rootdk.lab._parameters import parameter
 from rootdk.lab._scales import check_scale, pretty, scale_of
 from rootdk.lab._sketch import Level, Line, Panel, Sketch
+from rootdk.lab._sweep import sweep
 from rootdk.lab._table import Table
+from rootdk.lab.sampler import draw_scores
 
 __all__ = ["VarianceSampled"]
 
@@ -52,6 +54,11 @@ class VarianceSampled(Experiment):
         for done, width in enumerate(self.widths):
             context.progress(done, len(self.widths), f"head_dim {width}")
             yield self.row(width, np.concatenate(list(self._scores(rng, width))))
+
+    def sample(self, context: Context) -> Records:
+        """Draw scores in place of keys, where the law of the entries allows it."""
+        tasks = [{**self.settings(), "widths": (width,)} for width in self.widths]
+        return sweep(_sampled, tasks, context)
 
     def _scores(self, rng: np.random.Generator, width: int) -> Iterator[Floats]:
         """Yield the scores, a block at a time.
@@ -117,3 +124,13 @@ class VarianceSampled(Experiment):
                 ),
             ),
         )
+
+
+def _sampled(rng: np.random.Generator, **parameters: Any) -> Records:
+    """Yield the row of the one width in these parameters, from scores drawn for it."""
+    made = VarianceSampled(**parameters)
+    (width,) = made.widths
+    law = Law.read(made.distribution)
+    entries = Entries(law=law, query_std=made.query_std, key_std=made.key_std)
+    blocks = draw_scores(rng, entries, head_dim=width, queries=made.pairs, keys=1)
+    yield made.row(width, np.concatenate([block[:, 0] for block in blocks]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,13 +13,15 @@ from rootdk.attention import softmax
 from rootdk.lab._base import Context, Experiment, Method, Records
 from rootdk.lab._entries import EXPECTED, Entries, Floats, Law, check_law
 from rootdk.lab._parameters import parameter
+from rootdk.lab._rows import RowMeans
 from rootdk.lab._scales import check_scale, pretty, scale_of
 from rootdk.lab._sketch import Level, Line, Panel, Sketch
+from rootdk.lab._sweep import sweep
 from rootdk.lab._table import Table
+from rootdk.lab.exact import SHARES, NormalRows
+from rootdk.lab.sampler import draw_scores
 
 __all__ = ["WidthSweep"]
-
-SHARES = (50, 90, 99)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,7 @@ class WidthSweep(Experiment):
     order: ClassVar[int] = 20
     tiny: ClassVar[Mapping[str, object]] = {"widths": (4, 8), "queries": 30, "batch": 20, "keys": 5}
     default_seed: ClassVar[int] = 20260718
+    packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
     random: ClassVar[tuple[Method, ...]] = ("replay", "sample")
     columns: ClassVar[Mapping[str, str]] = {
         "head_dim": "entries of a query and of a key",
@@ -40,6 +43,7 @@ class WidthSweep(Experiment):
         "mean_entropy_*": "entropy of a row in nats, mean over rows",
         "*_rows_over_*_pct": "rows whose largest weight exceeds 0.50, 0.90 or 0.99, in per cent",
         "*_standard_error": "standard error of the column named, where it is known",
+        "largest_error": "what the numbers of the row may be off by, shares as parts of 1",
     }
 
     widths: tuple[int, ...] = parameter((4, 16, 64, 256, 1024), "head_dim of each row", least=1)
@@ -61,6 +65,18 @@ class WidthSweep(Experiment):
             context.progress(done, len(self.widths), f"head_dim {width}")
             scores = self.entries.scores(rng, self.queries, self.keys, width, batch=self.batch)
             yield {"head_dim": width, **summary(scores, self.scale_at(width))}
+
+    def sample(self, context: Context) -> Records:
+        """Draw scores in place of keys, where the law of the entries allows it."""
+        return sweep(_sampled, self._one_by_one(), context)
+
+    def exact(self, context: Context) -> Records:
+        """Integrate: normal entries only."""
+        return sweep(_computed, self._one_by_one(), context, packages=self.packages)
+
+    def _one_by_one(self) -> list[dict[str, Any]]:
+        """Return the parameters of this experiment for each width alone."""
+        return [{**self.settings(), "widths": (width,)} for width in self.widths]
 
     @property
     def entries(self) -> Entries:
@@ -140,9 +156,59 @@ def summary(scores: Floats, scale: float) -> dict[str, float]:
         for share in SHARES:
             over = 100.0 * np.mean(largest > share / 100.0)
             found[f"{kind}_rows_over_{share}_pct"] = over
+    return _paired(found)
+
+
+def _paired(found: Mapping[str, Any]) -> dict[str, float]:
+    """Return columns in the order of the table: each raw one, and the scaled one beside it."""
     pairs = [name for name in found if "raw" in name]
     names = [name for raw in pairs for name in (raw, raw.replace("raw", "scaled"))]
     return {name: float(found[name]) for name in names}
+
+
+WITH_ERROR = ("{}_score_std", "mean_max_weight_{}", "mean_entropy_{}", "{}_rows_over_90_pct")
+"""Columns whose standard error is given."""
+
+
+def _sampled(rng: np.random.Generator, **parameters: Any) -> Records:
+    """Yield the row of the one width in these parameters, from scores drawn for it."""
+    made = WidthSweep(**parameters)
+    (width,) = made.widths
+    scores = draw_scores(rng, made.entries, head_dim=width, queries=made.queries, keys=made.keys)
+    found: dict[str, float] = {}
+    errors: dict[str, float] = {}
+    for kind, means in zip(
+        ("raw", "scaled"), RowMeans.of(scores, (1.0, made.scale_at(width)), SHARES), strict=True
+    ):
+        columns = {
+            f"{kind}_score_std": means.spread,
+            f"mean_max_weight_{kind}": means["max_weight"],
+            f"mean_entropy_{kind}": means["entropy_nats"],
+            **{f"{kind}_rows_over_{share}_pct": means.over(share).times(100.0) for share in SHARES},
+        }
+        found |= {name: mean.value for name, mean in columns.items()}
+        for name in (column.format(kind) for column in WITH_ERROR):
+            errors[f"{name}_standard_error"] = columns[name].standard_error
+    yield {"head_dim": width, **_paired(found), **_paired(errors)}
+
+
+def _computed(rng: np.random.Generator, **parameters: Any) -> Records:
+    """Yield the row of the one width in these parameters, by quadrature."""
+    del rng
+    made = WidthSweep(**parameters)
+    (width,) = made.widths
+    found: dict[str, float] = {}
+    errors: list[float] = []
+    for kind, scale in (("raw", 1.0), ("scaled", made.scale_at(width))):
+        rows = NormalRows(entries=made.entries, head_dim=width, keys=made.keys, scale=scale)
+        over = {share: rows.over(share / 100.0) for share in SHARES}
+        found[f"{kind}_score_std"] = rows.spread
+        found[f"mean_max_weight_{kind}"] = rows["max_weight"].value
+        found[f"mean_entropy_{kind}"] = rows["entropy_nats"].value
+        for share, chance in over.items():
+            found[f"{kind}_rows_over_{share}_pct"] = 100.0 * chance.value
+        errors += [one.error for one in (rows["max_weight"], rows["entropy_nats"], *over.values())]
+    yield {"head_dim": width, **_paired(found), "largest_error": max(errors)}
 
 
 def mean_entropy(weights: Floats) -> float:
