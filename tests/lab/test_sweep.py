@@ -79,11 +79,9 @@ def test_a_cluster_gives_the_bits_of_one_process(cluster: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["sample", "exact"])
 def test_an_experiment_gives_the_same_on_a_cluster_of_its_own(method: lab.Method) -> None:
-    options: dict[str, Any] = {"widths": (4, 16, 64), "queries": 200, "method": method}
+    options: dict[str, Any] = {"widths": (16, 64, 256), "queries": 200, "method": method}
     alone = lab.run("width-sweep", **options)
-    for jobs in (1, 2):
-        other = lab.run("width-sweep", jobs=jobs, cluster="local", **options)
-        assert other.json() == alone.json()
+    assert lab.run("width-sweep", jobs=2, cluster="local", **options).json() == alone.json()
     assert lab.run("width-sweep", jobs=2, **options).json() == alone.json()
 
 
@@ -93,10 +91,10 @@ def test_the_threads_of_the_numeric_libraries_change_no_bit(experiment: str) -> 
     script = (
         "from rootdk import lab\n"
         "for method in ('sample', 'exact'):\n"
-        f"    print(lab.run({experiment!r}, method=method, widths=(4, 64)).json())\n"
+        f"    print(lab.run({experiment!r}, method=method, widths=(16, 64)).json())\n"
     )
     outputs = set()
-    for threads in ("1", "2", "3"):
+    for threads in ("1", "2"):
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         environment = {**os.environ, **dict.fromkeys(names, threads)}
         done = subprocess.run(
