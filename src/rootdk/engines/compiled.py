@@ -6,20 +6,21 @@ It takes calls in main memory whose scores float32 can hold; what it does not ta
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
-from rootdk._lib.arrays import Array, float_info, is_torch, to_numpy
+from rootdk._lib.arrays import float_info
 from rootdk.engines.call import Call, UnfitError
+from rootdk.engines.compiledhead import Head, Keys, hidden, is_padding, lay_out, of_head
 from rootdk.engines.fill import empty_states, update
 from rootdk.engines.rownumbers import RowNumbers
 from rootdk.engines.workers import Workers, float32_at_least, hired, in_reach
-from rootdk.stats.block import HISTOGRAM_BINS, Booleans, Floats, Integers
+from rootdk.stats.block import HISTOGRAM_BINS, Integers
 from rootdk.stats.statistic import BlockStatistic, statistics
 
 WORTH = 2**21
@@ -75,19 +76,21 @@ def run(call: Call, names: set[str]) -> tuple[dict[str, BlockStatistic], str]:
     with hired() as workers:
         for heads in _head_slices(call):
             states = empty_states(names, heads.stop - heads.start)
-            for element, part in itertools.product(range(call.batch), _row_slices(call)):
-                states = update(states, _block(part, element, heads, wanted, workers, kernels))
+            for element in range(call.batch):
+                work = _Work(call, element, heads, wanted, workers, kernels)
+                for rows in _row_slices(call):
+                    states = update(states, work.block(rows))
             parts.append(states)
     known = statistics()
     stacked = {name: known[name].stack([part[name] for part in parts]) for name in parts[0]}
-    rows = min(kernels.rows_together(call.keys), len(call.rows))
-    return stacked, f"numba, float32, {rows}×{call.keys}"  # type: ignore[return-value]
+    rows_at_once = min(kernels.rows_together(call.keys), len(call.rows))
+    return stacked, f"numba, float32, {rows_at_once}×{call.keys}"  # type: ignore[return-value]
 
 
-def _row_slices(call: Call) -> Iterator[Call]:
-    """Yield the call with so many of its rows at a time that their numbers take little room."""
+def _row_slices(call: Call) -> Iterator[Integers]:
+    """Yield so many of the rows at a time that their numbers take little room."""
     for start in range(0, len(call.rows), TOGETHER // 4):
-        yield replace(call, rows=call.rows[start : start + TOGETHER // 4])
+        yield call.rows[start : start + TOGETHER // 4]
 
 
 def _head_slices(call: Call) -> Iterator[slice]:
@@ -96,192 +99,90 @@ def _head_slices(call: Call) -> Iterator[slice]:
         yield slice(start, min(start + step, call.num_heads))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Keys:
-    """The keys of some head as compiled code wants them.
-
-    Attributes
-    ----------
-    centre : array, shape (head_dim,)
-        Their mean.
-    laid : array
-        They less their mean, in panels.
-    count : int
-        How many.
-    largest : float
-        Largest norm of a key less the mean.
-    first : bool
-        Whether key 0 of the call is among them.
-    """
-
-    centre: Floats
-    laid: Any
-    count: int
-    largest: float
-    first: bool
+_Place: TypeAlias = tuple[int, int | None]
+"""A key-value head, and the head whose padding its keys lack; None if all have the same."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Source:
-    """Where the keys of heads come from: laid out once for all heads that share them."""
+class _Work:
+    """Some heads of one batch element; keys are laid out once for all heads that share them."""
 
     call: Call
     element: int
+    heads: slice
+    wanted: int
     workers: Workers
     kernels: ModuleType
-    known: dict[tuple[int, int], _Keys] = field(default_factory=dict)
 
-    def of(self, head: int) -> _Keys:
-        call = self.call
-        padded = call.mask if _is_padding(call) else None
+    def block(self, rows: Integers) -> RowNumbers:
+        """Measure rows."""
+        call, kernels = replace(self.call, rows=rows), self.kernels
+        many = self.heads.stop - self.heads.start
+        numbers = np.zeros((many, len(rows), len(kernels.NUMBERS)))
+        counts = np.zeros((many, len(rows), 2), dtype=np.int64)
+        known = self._known  # before the workers are asked: one must not wait for another
+        heads = list(self.workers.map(lambda at: self._head(at, rows, known), range(many)))
+        first, past = call.reach(rows)
+        ends = {head.keys.count: np.minimum(past, head.keys.count) for head in heads}
+
+        def measure(task: tuple[int, int, int]) -> tuple[int, Integers, bool]:
+            at, start, stop = task
+            head, found = heads[at], np.zeros(HISTOGRAM_BINS, dtype=np.int64)
+            keys, (bias_from, bias) = head.keys, head.bias_of(rows[start:stop])
+            sound = kernels.measure_rows(
+                *(head.query, rows, start, stop, call.scale, keys.centre, keys.laid, keys.count),
+                *(first, ends[keys.count], head.mask, bias, bias_from, keys.first),
+                *(call.softcap or 0.0, 4.0 * head.error, self.wanted),
+                *(numbers[at], counts[at], found),
+            )
+            return at, found, sound
+
+        bins = np.zeros((many, HISTOGRAM_BINS), dtype=np.int64)
+        for at, found, sound in self.workers.map(measure, self._tasks(len(rows), many)):
+            if not sound:
+                raise UnfitError("a bias is not finite")
+            bins[at] += found
+        return RowNumbers(
+            columns={name: numbers[..., at] for at, name in enumerate(kernels.NUMBERS)},
+            visible_keys=counts[..., 0],
+            priorities=counts[..., 1],
+            histogram=bins,
+            gaps=lambda at, row: heads[at].gaps(call, int(rows[row])),
+        )
+
+    def _tasks(self, rows: int, heads: int) -> list[tuple[int, int, int]]:
+        """Return head, first row and row past the last of each task, the longest first."""
+        step = min(max(rows * heads // (8 * self.workers.threads), self.kernels.ROWS), CHUNK)
+        starts = range(0, rows, step)
+        # In causal order the last rows see the most keys.
+        ends = [(start, min(start + step, rows)) for start in reversed(starts)]
+        return [(at, *each) for each in ends for at in range(heads)]
+
+    def _head(self, at: int, rows: Integers, known: Mapping[_Place, Keys]) -> Head:
+        call, head = self.call, self.heads.start + at
         kv_head = head // call.queries_per_kv_head
-        place = (kv_head, 0 if padded is None or padded.shape[1] == 1 else head)
-        if place not in self.known:
-            key = float32_at_least(call.key[self.element, kv_head])
-            shown = None if padded is None else _of(padded, self.element, head)[0]
-            self.known[place] = self._laid(key, shown)
-        return self.known[place]
+        keys = known.get((kv_head, head)) or known[kv_head, None]
+        query = float32_at_least(call.query[self.element, head])
+        # Of many rows, a copy would cost more than looking at all.
+        sampled = query if 4 * len(rows) >= call.queries else query[rows]
+        norm = float(np.sqrt(np.max(np.einsum("ij,ij->i", sampled, sampled), initial=0.0)))
+        error = float_info("float32").eps * abs(call.scale) * norm * keys.largest
+        if not error <= LARGEST_ERROR:  # not so for NaN
+            raise UnfitError("scores are too large for float32")
+        mask, bias = hidden(call, self.element, head)
+        return Head(query=query, keys=keys, error=error, mask=mask, bias=bias, kernels=self.kernels)
 
-    def _laid(self, key: Any, shown: Booleans | None) -> _Keys:
-        kernels = self.kernels
-        first = shown is None or bool(np.broadcast_to(shown, len(key))[0])
-        if shown is not None:
-            key = key[np.broadcast_to(shown, len(key))]
-        total = np.zeros(key.shape[1])
-        kernels.add_up(key, total)
-        centre = total / max(len(key), 1)
-        whole = np.ones(1, dtype=np.bool_)
-        largest = kernels.largest_square(key, centre, whole)
-        if not (whole[0] and np.all(np.isfinite(centre))):
-            raise UnfitError("an entry of the key is not finite")
-        panels = -(-len(key) // kernels.PANEL)
-        laid = np.empty(panels * kernels.PANEL * key.shape[1], dtype=np.float32)
-        ends = np.linspace(0, panels, self.workers.threads + 1).astype(int).tolist()
-        spans = itertools.pairwise(ends)
-        list(self.workers.map(lambda span: kernels.lay_out(key, centre, *span, laid), spans))
-        return _Keys(
-            centre=centre, laid=laid, count=len(key), largest=float(np.sqrt(largest)), first=first
-        )
+    @cached_property
+    def _known(self) -> Mapping[_Place, Keys]:
+        """Keys by key-value head, and by the head whose padding they lack if it has its own."""
+        call, padded = self.call, is_padding(self.call)
+        own = padded and call.mask is not None and call.mask.shape[1] > 1
+        heads = range(self.heads.start, self.heads.stop)
+        places = {(head // call.queries_per_kv_head, head if own else None) for head in heads}
 
+        def laid(place: _Place) -> Keys:
+            key = float32_at_least(call.key[self.element, place[0]])
+            shown = of_head(call.mask, self.element, place[1] or 0)[0] if padded else None
+            return lay_out(key, shown, self.kernels)
 
-def _block(
-    call: Call, element: int, heads: slice, wanted: int, workers: Workers, kernels: ModuleType
-) -> RowNumbers:
-    many, rows = heads.stop - heads.start, len(call.rows)
-    numbers = np.zeros((many, rows, len(kernels.NUMBERS)))
-    counts = np.zeros((many, rows, 2), dtype=np.int64)
-    bins = np.zeros((many, HISTOGRAM_BINS), dtype=np.int64)
-    source = _Source(call, element, workers, kernels)
-    for place, head in enumerate(range(heads.start, heads.stop)):
-        bins[place] = _measure(
-            source, head, wanted, numbers[place], counts[place], _queries(call, element, head)
-        )
-    return RowNumbers(
-        columns={name: numbers[..., at] for at, name in enumerate(kernels.NUMBERS)},
-        visible_keys=counts[..., 0],
-        priorities=counts[..., 1],
-        histogram=bins,
-        gaps=lambda head, row: _gaps(source, heads.start + head, row),
-    )
-
-
-def _measure(
-    source: _Source, head: int, wanted: int, numbers: Floats, counts: Integers, query: Any
-) -> Integers:
-    """Measure one head; return its histogram."""
-    call, kernels, keys = source.call, source.kernels, source.of(head)
-    whole = np.ones(1, dtype=np.bool_)
-    # Of many rows, a copy would cost more than looking at all.
-    sampled = query if 4 * len(call.rows) >= call.queries else query[call.rows]
-    largest = kernels.largest_square(sampled, np.zeros(query.shape[1]), whole)
-    size = abs(call.scale) * float(np.sqrt(largest)) * keys.largest
-    error = float_info("float32").eps * size
-    if not (whole[0] and error <= LARGEST_ERROR):
-        raise UnfitError("scores are too large for float32")
-    first, past = _reach(call, keys)
-    mask, bias = _hidden(call, source.element, head)
-    chunk = min(max(len(call.rows) // (2 * source.workers.threads), kernels.ROWS), CHUNK)
-
-    def measure(start: int) -> tuple[Integers, bool]:
-        stop = min(start + chunk, len(call.rows))
-        bias_from, added = _bias_rows(bias, call.rows[start:stop], call.keys)
-        found = np.zeros(HISTOGRAM_BINS, dtype=np.int64)
-        sound = kernels.measure_rows(
-            *(query, call.rows, start, stop, call.scale, keys.centre, keys.laid, keys.count),
-            *(first, past, mask, added, bias_from, keys.first, call.softcap or 0.0, 4.0 * error),
-            *(wanted, numbers, counts, found),
-        )
-        return found, sound
-
-    parts = list(source.workers.map(measure, range(0, len(call.rows), chunk)))
-    if not all(sound for _, sound in parts):
-        raise UnfitError("a bias is not finite")
-    return np.sum([found for found, _ in parts], axis=0)  # type: ignore[no-any-return]
-
-
-def _is_padding(call: Call) -> bool:
-    """Tell whether the mask hides the same keys from all rows, and nothing else hides any."""
-    mask = call.mask
-    return mask is not None and mask.shape[2] == 1 and call.bias is None and not call.ordered
-
-
-def _reach(call: Call, keys: _Keys) -> tuple[Integers, Integers]:
-    first, past = call.reach(call.rows)
-    return first, np.minimum(past, keys.count)
-
-
-def _hidden(call: Call, element: int, head: int) -> tuple[Booleans, Any]:
-    """Return mask and bias of a head, (queries, keys), each empty if there is none."""
-    shape = (call.queries, call.keys)
-    mask, bias = np.zeros((0, 0), dtype=np.bool_), np.zeros((0, 0), dtype=np.float32)
-    if call.mask is not None and not _is_padding(call):
-        mask = np.broadcast_to(to_numpy(_of(call.mask, element, head)), shape)
-    if call.bias is not None:
-        part = _of(call.bias, element, head)
-        if float_info(part).bits == 16:
-            return mask, part
-        bias = np.broadcast_to(to_numpy(part), shape)
-    return mask, bias
-
-
-def _bias_rows(bias: Any, rows: Integers, keys: int) -> tuple[int, Any]:
-    """Return the first row of a bias and its values; half types are converted row by row."""
-    if float_info(bias).bits > 16:
-        return 0, bias
-    start, stop = int(rows[0]), int(rows[-1]) + 1
-    part = bias if bias.shape[0] == 1 else bias[start:stop]
-    return start, np.broadcast_to(float32_at_least(part), (stop - start, keys))
-
-
-def _of(array: Array, element: int, head: int) -> Any:
-    """Return what a broadcast (batch, num_heads, queries, keys) array says of one head."""
-    part = array[element if array.shape[0] > 1 else 0][head if array.shape[1] > 1 else 0]
-    return part if is_torch(part) else to_numpy(part)
-
-
-def _queries(call: Call, element: int, head: int) -> Any:
-    return float32_at_least(call.query[element, head])
-
-
-def _gaps(source: _Source, head: int, row: int) -> Floats:
-    """Return the final scores of a row's visible keys less the largest of them."""
-    call, keys, kernels = source.call, source.of(head), source.kernels
-    at = int(call.rows[row])
-    entries = _queries(call, source.element, head)[at].astype(np.float64)
-    first, past = (int(ends[row]) for ends in _reach(call, keys))
-    found = np.empty(keys.count, dtype=np.float32)
-    kernels.scores_of((entries * call.scale).astype(np.float32), keys.laid, found)
-    scores = found[first:past].astype(np.float64)
-    mask, bias = _hidden(call, source.element, head)
-    seen = mask[at, first:past] if mask.size else np.ones(past - first, dtype=np.bool_)
-    if call.softcap is not None:
-        scores = scores + call.scale * float(np.dot(entries, keys.centre))
-        scores = call.softcap * np.tanh(scores / call.softcap)
-    start, added = _bias_rows(bias, np.asarray([at]), call.keys)
-    if added.size:
-        of_row = added[at - start, first:past].astype(np.float64)
-        seen = seen & (of_row > -np.inf)
-        highest = np.max(of_row[seen], initial=-np.inf)
-        scores = scores + (of_row - highest)
-    scores = scores[seen]
-    return np.asarray(scores - np.max(scores, initial=-np.inf))
+        return dict(zip(places, self.workers.map(laid, places), strict=True))

@@ -95,7 +95,7 @@ def _compiled_moments(array: Array) -> _Moments:
 
     def of_span(span: tuple[int, int, int]) -> tuple[float, float]:
         head, start, stop = span
-        return sums.moments(float32_at_least(array[head, start:stop]))
+        return sums.moments(np.ravel(float32_at_least(array[head, start:stop])))
 
     with hired() as workers:
         found = np.asarray(list(workers.map(of_span, spans))).reshape(parts, heads, 2)

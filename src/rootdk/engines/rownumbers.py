@@ -123,5 +123,5 @@ class RowNumbers(SoftmaxFormulas):
 
     def sorted_weights(self, head: int, row: int) -> Floats:
         """Return the weights of one row's visible keys, largest first."""
-        descending = np.sort(np.exp(self._gaps(head, row)))[::-1]
-        return np.asarray(descending * self.max_weight[head, row])
+        descending = np.sort(self._gaps(head, row))[::-1]
+        return np.asarray(np.exp(descending, dtype=np.float64) * self.max_weight[head, row])

@@ -63,36 +63,40 @@ def add_up(array: np.ndarray, total: np.ndarray) -> None:
             total[at] += np.float64(array[row, at])
 
 
-@compiled(
-    _FLOAT64(_given(_FLOAT32, 2), _FLOAT64[::1], types.boolean[::1]),
-    fastmath={"contract", "reassoc"},
-)
-def largest_square(array: np.ndarray, centre: np.ndarray, whole: np.ndarray) -> float:
-    """Return the largest squared norm of the rows less a centre; say whether all are finite."""
-    largest = 0.0
-    whole[0] = True
-    for row in range(array.shape[0]):
-        square, of_row = 0.0, array[row]
-        for at in range(of_row.size):
-            entry = np.float64(of_row[at]) - centre[at]
-            square += entry * entry
-        if not square < np.inf:
-            whole[0] = False
-        largest = max(largest, square)
-    return largest
-
-
-@compiled(types.void(_given(_FLOAT32, 2), _FLOAT64[::1], _INT64, _INT64, _FLOAT32[::1]))
-def lay_out(key: np.ndarray, centre: np.ndarray, start: int, stop: int, laid: np.ndarray) -> None:
-    """Write panels of keys, less their centre, as ``[panel][head_dim][PANEL]``; 0 past the end."""
-    keys, depth = key.shape
-    for panel in range(start, stop):
-        base = panel * depth * PANEL
+@compiled(fastmath={"contract", "reassoc"})
+def _largest_of_panel(panel: np.ndarray, depth: int) -> float:
+    """Return the largest squared norm of the keys of a panel; infinity if one is not finite."""
+    squares = np.zeros(PANEL, dtype=np.float32)
+    for at in range(depth):
+        entries = panel[at * PANEL : (at + 1) * PANEL]
         for lane in range(PANEL):
-            row = panel * PANEL + lane
-            for at in range(depth):
-                entry = np.float32(np.float64(key[row, at]) - centre[at]) if row < keys else 0.0
-                laid[base + at * PANEL + lane] = entry
+            squares[lane] += entries[lane] * entries[lane]
+    largest = np.float32(0.0)
+    for lane in range(PANEL):
+        largest = max(largest, squares[lane] if squares[lane] < np.inf else np.float32(np.inf))
+    return np.float64(largest)
+
+
+@compiled(_FLOAT64(_given(_FLOAT32, 2), _FLOAT64[::1], _FLOAT32[::1]))
+def lay_out(key: np.ndarray, centre: np.ndarray, laid: np.ndarray) -> float:
+    """Write panels of keys, less their centre, as ``[panel][head_dim][PANEL]``; 0 past the end.
+
+    Returns the largest squared norm of one.
+    """
+    keys, depth = key.shape
+    largest = 0.0
+    for base in range(0, keys, PANEL):
+        panel = laid[base * depth : (base + PANEL) * depth]
+        for lane in range(PANEL):
+            if base + lane < keys:
+                row = key[base + lane]
+                for at in range(depth):
+                    panel[at * PANEL + lane] = np.float32(np.float64(row[at]) - centre[at])
+            else:
+                for at in range(depth):
+                    panel[at * PANEL + lane] = np.float32(0.0)
+        largest = max(largest, _largest_of_panel(panel, depth))
+    return largest
 
 
 @compiled(types.void(_FLOAT32[::1], _FLOAT32[::1], _FLOAT32[::1]), fastmath={"contract"})

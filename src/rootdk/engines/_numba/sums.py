@@ -12,46 +12,38 @@ from rootdk.engines._numba.vectors import compiled
 _IN_LANES = {"reassoc", "contract"}
 
 
-def _given(kind: Any) -> Any:
-    return types.Array(kind, 2, "A", readonly=True)
-
-
-_FLOAT64 = types.float64
-_TUPLE: Any = types.UniTuple
-_PAIR = _TUPLE(types.float64, 2)
-_ENTRIES = (_given(types.float32), _given(_FLOAT64))
-
-
 @compiled(fastmath=_IN_LANES)
-def _sum(row: np.ndarray, shift: float) -> float:
+def _sum(entries: np.ndarray) -> float:
     total = 0.0
-    for at in range(row.size):
-        total += np.float64(row[at]) - shift
+    for at in range(entries.size):
+        total += np.float64(entries[at])
     return total
 
 
 @compiled(fastmath=_IN_LANES)
-def _squares(row: np.ndarray, shift: float) -> float:
-    total = 0.0
-    for at in range(row.size):
-        deviation = np.float64(row[at]) - shift
-        total += deviation * deviation
-    return total
+def _deviations(entries: np.ndarray, shift: float) -> tuple[float, float]:
+    total, squares = 0.0, 0.0
+    for at in range(entries.size):
+        deviation = np.float64(entries[at]) - shift
+        total += deviation
+        squares += deviation * deviation
+    return total, squares
 
 
-@compiled([_PAIR(entries) for entries in _ENTRIES])
-def moments(array: np.ndarray) -> tuple[float, float]:
-    """Return mean and sum of squared deviations of all entries; NaN where one is not finite."""
-    rows, width = array.shape
-    count = max(rows * width, 1)
-    mean = 0.0
-    for row in range(rows):
-        mean += _sum(array[row], 0.0)
-    mean /= count
+_tuple: Any = types.UniTuple
+
+
+def _signature(kind: Any) -> Any:
+    # Entries that may lie anywhere in memory would not be taken in lanes.
+    return _tuple(types.float64, 2)(types.Array(kind, 1, "C", readonly=True))
+
+
+@compiled([_signature(types.float32), _signature(types.float64)])
+def moments(entries: np.ndarray) -> tuple[float, float]:
+    """Return mean and sum of squared deviations; NaN where an entry is not finite."""
+    count = max(entries.size, 1)
+    mean = _sum(entries) / count
     # What rounding has left in the mean is taken out of the deviations again.
-    left, m2 = 0.0, 0.0
-    for row in range(rows):
-        left += _sum(array[row], mean)
-        m2 += _squares(array[row], mean)
+    left, squares = _deviations(entries, mean)
     left /= count
-    return mean + left, max(m2 - left * left * count, 0.0)
+    return mean + left, max(squares - left * left * count, 0.0)
