@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rootdk import lab
 from rootdk._lib.errors import ArgumentError
-from rootdk.lab.lattice import Distribution, dot_product, dot_product_by_listing, entry
+from rootdk.lab.lattice import (
+    Distribution,
+    Moments,
+    TooManyValuesError,
+    dot_product,
+    dot_product_by_listing,
+    entry,
+    moments,
+)
 
 rationals = st.fractions(min_value=-3, max_value=3, max_denominator=4)
 
@@ -76,8 +85,23 @@ def test_chances_that_mean_nothing_are_refused(
 
 def test_a_lattice_too_fine_is_refused_before_it_is_computed() -> None:
     fine = entry((Fraction(1, 9973), 1))
-    with pytest.raises(ArgumentError, match="expected at most 2000000 terms"):
+    with pytest.raises(TooManyValuesError, match="expected at most 2000000 terms"):
         dot_product(fine, 1024)
+    with pytest.raises(TooManyValuesError, match="whole numbers of up to 100000 bits"):
+        dot_product(entry((-1, 1)), 100_000)
+
+
+@given(st.lists(rationals, min_size=1, max_size=3, unique=True), st.integers(1, 9))
+def test_moments_need_no_distribution(values: list[Fraction], head_dim: int) -> None:
+    one = entry(values)
+    assert moments(one, head_dim) == Moments.of(dot_product(one, head_dim))
+
+
+def test_a_head_too_wide_to_count_still_has_its_variance() -> None:
+    table = lab.variance_exact(method="exact", widths=(64, 10**6), values=("-1", "0", "2")).table
+    assert table["counted"] == (True, False)
+    assert table["variance_over_sqrt_d"][0] == table["variance_over_sqrt_d"][1]
+    assert abs(table["kurtosis"][1] - 3.0) < 1e-5
 
 
 def test_too_many_pairs_are_not_listed() -> None:

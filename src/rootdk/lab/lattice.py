@@ -4,6 +4,9 @@ A score is a sum of head_dim products of independent entries. On a lattice its d
 a polynomial, one coefficient for each value, and that of a sum of head_dim is its power. The
 coefficients of a power follow one from another, in whole numbers: nothing is rounded, and
 nothing grows like the number of cases.
+
+Where even that is too much, the moments alone are exact still: cumulants of independent
+products add up.
 """
 
 from __future__ import annotations
@@ -14,16 +17,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from typing import Self
 
 from rootdk._lib.errors import ArgumentError
 
-__all__ = ["Distribution", "dot_product", "dot_product_by_listing", "entry"]
+__all__ = [
+    "Distribution",
+    "Moments",
+    "TooManyValuesError",
+    "dot_product",
+    "dot_product_by_listing",
+    "entry",
+    "moments",
+]
 
 MOST_TERMS = 2_000_000
 """Of additions of whole numbers for one distribution."""
 
+MOST_BYTES = 2**26
+"""Of the whole numbers of one distribution, about."""
+
 MOST_CASES = 4**10
 """That are listed one by one."""
+
+
+class TooManyValuesError(ArgumentError):
+    """A distribution has more values, or larger counts, than are computed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +76,42 @@ class Distribution:
         Fraction(1024, 1)
         """
         return self.moment(2) - self.moment(1) ** 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments:
+    """Variance and fourth central moment of a score, exactly."""
+
+    variance: Fraction
+    fourth: Fraction
+
+    @classmethod
+    def of(cls, scores: Distribution) -> Self:
+        """Return the moments of a distribution by summing over its values."""
+        mean, total = scores.moment(1), scores.total
+        second, fourth = (
+            Fraction(sum((value - mean) ** power * n for value, n in scores.cases.items())) / total
+            for power in (2, 4)
+        )
+        return cls(variance=second, fourth=fourth)
+
+
+def moments(one: Distribution, head_dim: int) -> Moments:
+    r"""Return the moments of a dot product without its distribution, at any head_dim.
+
+    The second and fourth cumulants of one product, times head_dim, are those of the score:
+
+    .. math:: \sigma^2 = d\,\kappa_2, \qquad \mu_4 = d\,\kappa_4 + 3 d^2 \kappa_2^2
+
+    Examples
+    --------
+    >>> moments(entry((-1, 1)), 10**6).variance
+    Fraction(1000000, 1)
+    """
+    single = Moments.of(_product(one, one))
+    fourth_cumulant = single.fourth - 3 * single.variance**2
+    variance = head_dim * single.variance
+    return Moments(variance=variance, fourth=head_dim * fourth_cumulant + 3 * variance**2)
 
 
 def entry(values: Sequence[Fraction | int], chances: Sequence[Fraction | int] = ()) -> Distribution:
@@ -99,8 +154,8 @@ def dot_product(one: Distribution, head_dim: int) -> Distribution:
 
     Raises
     ------
-    ArgumentError
-        If the lattice is so fine that the distribution would have too many values.
+    TooManyValuesError
+        If the lattice is so fine, or the head so wide, that it would take too much.
 
     Examples
     --------
@@ -119,10 +174,12 @@ def dot_product(one: Distribution, head_dim: int) -> Distribution:
     terms = {int(step / unit) if unit else 0: n // shared
              for step, n in zip(steps, single.values(), strict=True)}  # fmt: skip
     size = max(terms) * head_dim + 1
-    if size * len(terms) > MOST_TERMS:
-        raise ArgumentError(
-            f"the scores have {size} values on their lattice, each a sum of {len(terms)}; "
-            f"expected at most {MOST_TERMS} terms in all (fewer values of an entry, or coarser)"
+    bits = head_dim * math.log2(sum(terms.values()))
+    if size * len(terms) > MOST_TERMS or size * bits / 8 > MOST_BYTES:
+        raise TooManyValuesError(
+            f"the scores have {size} values on their lattice, in whole numbers of up to "
+            f"{bits:.0f} bits, each a sum of {len(terms)}; expected at most {MOST_TERMS} terms "
+            f"and {MOST_BYTES} bytes in all (moments need no distribution)"
         )
     powers = _power(terms, head_dim, size)
     factor = shared**head_dim

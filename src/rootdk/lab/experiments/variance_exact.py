@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -13,7 +13,15 @@ from rootdk.lab._base import Context, Experiment, Records
 from rootdk.lab._parameters import parameter
 from rootdk.lab._sketch import Bars, Line, Panel, Sketch
 from rootdk.lab._table import Table
-from rootdk.lab.lattice import Distribution, dot_product, dot_product_by_listing, entry
+from rootdk.lab.lattice import (
+    Distribution,
+    Moments,
+    TooManyValuesError,
+    dot_product,
+    dot_product_by_listing,
+    entry,
+    moments,
+)
 
 __all__ = ["VarianceExact"]
 
@@ -33,7 +41,8 @@ class VarianceExact(Experiment):
     """The distribution of q · k over all pairs of vectors, and its variance under three scales.
 
     ``replay`` lists the pairs, of which there are 4^head_dim if an entry is +1 or −1; ``exact``
-    counts them without listing any, in whole numbers, at any head_dim.
+    counts them without listing any, in whole numbers. Where the distribution itself would have too
+    many values, its moments are exact still: the cumulants of the products add up.
     """
 
     name: ClassVar[str] = "variance-exact"
@@ -49,6 +58,7 @@ class VarianceExact(Experiment):
         "variance_over_sqrt_d": "variance of the score over √head_dim",
         "variance_over_d": "variance of the score over head_dim",
         "kurtosis": "fourth central moment over the squared variance; 3 if it were normal",
+        "counted": "whether the distribution was counted, or only its moments",
         "score_values": "the values that the score has; none where there are too many cases",
         "score_cases": "in how many cases it has each",
     }
@@ -63,20 +73,23 @@ class VarianceExact(Experiment):
 
     def replay(self, context: Context) -> Records:
         """List every pair."""
-        return self._rows(context, dot_product_by_listing)
+        for width, one in self._widths(context):
+            yield _row(width, one, dot_product_by_listing(one, width))
 
     def exact(self, context: Context) -> Records:
         """Take the power of the distribution of one product."""
-        return self._rows(context, dot_product)
+        for width, one in self._widths(context):
+            try:
+                yield _row(width, one, dot_product(one, width))
+            except TooManyValuesError:
+                yield _row(width, one, None)
 
-    def _rows(
-        self, context: Context, distribution: Callable[[Distribution, int], Distribution]
-    ) -> Records:
+    def _widths(self, context: Context) -> Iterator[tuple[int, Distribution]]:
         chances = [Fraction(chance) for chance in self.chances or ()]
         one = entry([Fraction(value) for value in self.values], chances)
         for done, width in enumerate(self.widths):
             context.progress(done, len(self.widths), f"head_dim {width}")
-            yield _row(width, one, distribution(one, width))
+            yield width, one
 
     def answer(self, table: Table) -> str:
         """Say which of the scales keeps the variance."""
@@ -133,27 +146,20 @@ def _bars(row: Mapping[str, Any]) -> Panel:
     )
 
 
-def _row(width: int, one: Distribution, scores: Distribution) -> dict[str, object]:
-    variance = scores.variance
+def _row(width: int, one: Distribution, scores: Distribution | None) -> dict[str, object]:
+    """Return the row of a width; without a distribution, from the moments of one product."""
+    found = moments(one, width) if scores is None else Moments.of(scores)
     each = one.total**2
-    total = each**width
-    few = total <= EXACT_IN_FLOAT64
+    shown = scores if each**width <= EXACT_IN_FLOAT64 else None
     return {
         "head_dim": width,
-        "cases": total if few else f"{each}^{width}",
-        "variance_raw": variance,
-        "variance_over_fourth_root_d": float(variance) / math.sqrt(width),
-        "variance_over_sqrt_d": variance / width,
-        "variance_over_d": variance / width**2,
-        "kurtosis": _fourth(scores) / variance**2 if variance else None,
-        "score_values": tuple(scores.cases) if few else None,
-        "score_cases": tuple(scores.cases.values()) if few else None,
+        "cases": f"{each}^{width}" if shown is None else shown.total,
+        "variance_raw": found.variance,
+        "variance_over_fourth_root_d": float(found.variance) / math.sqrt(width),
+        "variance_over_sqrt_d": found.variance / width,
+        "variance_over_d": found.variance / width**2,
+        "kurtosis": found.fourth / found.variance**2 if found.variance else None,
+        "counted": scores is not None,
+        "score_values": None if shown is None else tuple(shown.cases),
+        "score_cases": None if shown is None else tuple(shown.cases.values()),
     }
-
-
-def _fourth(scores: Distribution) -> Fraction:
-    """Return the fourth central moment."""
-    mean = scores.moment(1)
-    return (
-        Fraction(sum((value - mean) ** 4 * n for value, n in scores.cases.items())) / scores.total
-    )
