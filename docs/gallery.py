@@ -30,12 +30,12 @@ INTRODUCTION = """\
 Why is there a square root in softmax(QKᵀ/√d)V, and what happens without it? Each experiment below
 is a question, a table, a figure and an answer in one sentence.
 
-A *score* is the product of a query with a key: a sum of `head_dim` (d) products of entries. A row of
-scores, one for each key, goes through softmax and becomes *weights* that sum to 1. If the entries are
-independent and of size 1, each product adds 1 to the variance of the score, so its standard deviation,
-the *spread*, is √d: dividing by √d makes it 1 at any width. What a spread of √d does to the weights,
-and to the gradient that has to pass through them, is what the experiments show. For a first look,
-read four-key-row, width-sweep and gradient; then run and change them:
+A *score* is the product of a query with a key: a sum of `head_dim` (d) products of entries. A row
+of scores, one for each key, goes through softmax and becomes *weights* that sum to 1. If entries
+are independent and of size 1, each product adds 1 to the variance of the score, so its standard
+deviation, the *spread*, is √d: dividing by √d makes it 1 at any width. What a spread of √d does to
+the weights, and to the gradient that has to pass through them, is what the experiments show. For a
+first look, read four-key-row, width-sweep and gradient; then run and change them:
 
 ```console
 $ rootdk lab run two-key-row
