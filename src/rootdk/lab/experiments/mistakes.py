@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from rootdk.lab._mistakes import MISTAKES, Mistake
 from rootdk.lab._parameters import parameter
 from rootdk.lab._sketch import Bars, Level, Panel, Sketch
 from rootdk.lab._table import Table
-from rootdk.records import Diagnosis
+from rootdk.records import Diagnosis, Finding
 
 __all__ = ["Mistakes"]
 
@@ -58,7 +58,7 @@ class Mistakes(Experiment):
         for place, mistake in enumerate(MISTAKES):
             context.progress(place, len(MISTAKES), mistake.name)
             diagnosis = self._diagnosis(mistake, context.seed + SEEDS_BETWEEN * place)
-            yield {**_said(mistake, diagnosis), **_named(diagnosis)}
+            yield {**_said(mistake, diagnosis), **_named(diagnosis.findings)}
 
     def _diagnosis(self, mistake: Mistake, seed: int) -> Diagnosis:
         width = self.head_dim * self.num_heads
@@ -132,9 +132,9 @@ def _said(mistake: Mistake, diagnosis: Diagnosis) -> dict[str, object]:
     }
 
 
-def _named(diagnosis: Diagnosis) -> dict[str, object]:
-    """Return what the check reports: the first finding, and the codes of the others."""
-    first, others = diagnosis.findings[:1], diagnosis.findings[1:]
+def _named(findings: Sequence[Finding]) -> dict[str, object]:
+    """Return the first finding, and the codes of the others."""
+    first, others = findings[:1], findings[1:]
     return {
         "code": first[0].code if first else None,
         "finding": first[0].name if first else None,
