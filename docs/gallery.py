@@ -101,9 +101,27 @@ def pages(*, draw: bool) -> Pages:
         made[f"lab/{kind.name}.svg"] = drawn + DIGEST.format(digest(sketch))
         parts.append(
             f"![{kind.question}](lab/{kind.name}.svg)\n\n{markdown_table(table)}\n"
-            f"**{kind.question}** {result.answer}\n"
+            f"**{kind.question}** {result.answer}\n{side_by_side(kind, result.method, table)}"
         )
     return {"lab.md": "\n".join(parts), **made}
+
+
+def side_by_side(kind: type[lab.Experiment], shown: str, table: lab.Table) -> str:
+    """What the other methods give beside the one that is shown; nothing if there are none."""
+    others = [method for method in kind.methods() if method != shown]
+    tables = {shown: table, **{m: lab.run(kind.name, method=m).table for m in others}}
+    same = [method for method in others if tables[method] == table]
+    said = "".join(f"\n`{shown}` and `{method}` give the same table.\n" for method in same)
+    if len(same) == len(others):
+        return said
+    key, *columns = [name for name in table.columns if all(name in t for t in tables.values())]
+    rows = []
+    for row in table:
+        for method, one in tables.items():
+            (found,) = one.where(**{key: row[key]})
+            rows.append({key: row[key], "method": method, **{c: found[c] for c in columns}})
+    head = f"\nThe methods side by side, by {key}:\n\n"
+    return said + head + markdown_table(lab.Table.of(rows))
 
 
 def text_of(kind: type[lab.Experiment]) -> str:
