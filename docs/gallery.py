@@ -115,11 +115,13 @@ def side_by_side(kind: type[lab.Experiment], shown: str, table: lab.Table) -> st
     if len(same) == len(others):
         return said
     key, *columns = [name for name in table.columns if all(name in t for t in tables.values())]
-    rows = []
-    for row in table:
-        for method, one in tables.items():
-            (found,) = one.where(**{key: row[key]})
-            rows.append({key: row[key], "method": method, **{c: found[c] for c in columns}})
+    if any(one[key] != table[key] for one in tables.values()):
+        return said
+    rows = [
+        {key: row[key], "method": method, **{column: row[column] for column in columns}}
+        for group in zip(*tables.values(), strict=True)
+        for method, row in zip(tables, group, strict=True)
+    ]
     head = f"\nThe methods side by side, by {key}:\n\n"
     return said + head + markdown_table(lab.Table.of(rows))
 

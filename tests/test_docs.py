@@ -2,12 +2,15 @@
 
 import importlib.util
 import re
+import runpy
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from frameworks import REPOSITORY
 from markdown_examples import ExampleFailed, examples, run_page
+
+from rootdk import lab
 
 GENERATED = {"rules", "quantities"}
 PAGES = [
@@ -143,6 +146,29 @@ def test_generated_pages_are_told_from_stale_missing_and_left_over_ones(
     ]
     generator.write(pages, tmp_path)
     assert generator.differences(pages, tmp_path) == []
+
+
+def test_a_figure_is_the_same_if_its_digest_is(generator: ModuleType) -> None:
+    drawn, undrawn, other = ("<svg/>\n<!-- digest: a1 -->\n", "<!-- digest: a1 -->\n",
+                             "<svg/>\n<!-- digest: b2 -->\n")  # fmt: skip
+    assert generator.same(drawn, undrawn)
+    assert not generator.same(drawn, other)
+    assert not generator.same(drawn, "<svg/>\n")
+    assert generator.same("text\n", "text\n")
+    assert not generator.same("text\n", "another\n")
+
+
+def test_a_digest_sees_what_a_reader_would_see() -> None:
+    digest = runpy.run_path(str(REPOSITORY / "docs" / "gallery.py"))["digest"]
+
+    def sketch(height: float, label: str = "raw") -> lab.Sketch:
+        line = lab.Line(label=label, x=(4.0,), y=(height,))
+        panel = lab.Panel(title="t", x_label="x", y_label="y", marks=(line,))
+        return lab.Sketch(title="a question?", panels=(panel,))
+
+    assert digest(sketch(1.0)) == digest(sketch(1.0 + 2**-40))
+    assert digest(sketch(1.0)) != digest(sketch(1.001))
+    assert digest(sketch(1.0)) != digest(sketch(1.0, label="scaled"))
 
 
 def test_a_docstring_becomes_markdown(generator: ModuleType) -> None:
