@@ -39,8 +39,10 @@ class Frontend(abc.ABC):
     name: ClassVar[str]
 
     @abc.abstractmethod
-    def accepts(self, model: object) -> bool:
-        """Whether this frontend can run ``model``; never imports a framework."""
+    def accepts(
+        self, model: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Whether this frontend can run ``model`` on these arguments; imports no framework."""
 
     @abc.abstractmethod
     def trace(
@@ -72,7 +74,7 @@ def trace(
     Parameters
     ----------
     model : object
-        A ``torch.nn.Module``, or what another frontend accepts.
+        A ``torch.nn.Module``, a function of JAX arrays, or what another frontend accepts.
     args, kwargs :
         The model's own arguments.
     rows : int
@@ -103,7 +105,7 @@ def trace(
     )
     for kind in known:
         frontend = kind()
-        if frontend.accepts(model):
+        if frontend.accepts(model, args, kwargs):
             return frontend.trace(
                 model,
                 args,

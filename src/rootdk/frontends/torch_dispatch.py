@@ -16,7 +16,9 @@ class TorchDispatch(Frontend):
 
     name = "torch.nn.Module"
 
-    def accepts(self, model: object) -> bool:
+    def accepts(
+        self, model: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> bool:
         """Whether ``model`` is a ``torch.nn.Module``."""
         torch = sys.modules.get("torch")
         return torch is not None and isinstance(model, torch.nn.Module)

@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 from rootdk.frontends._graph.axes import Axes, product_axes
 from rootdk.frontends._graph.node import LAYOUT, SCORES, Kind, Node
 
-__all__ = ["Product", "descends_from", "find_product", "is_shift", "score_terms"]
+__all__ = ["Product", "Regroup", "descends_from", "find_product", "is_shift", "score_terms"]
+
+
+@dataclass(frozen=True)
+class Regroup:
+    """How the merged axis of one operand falls apart: sizes, outermost first, and what each is.
+
+    ``label`` is that of the merged axis; ``queries`` are the positions of the parts that number
+    the queries, all others are heads.
+    """
+
+    label: str
+    sizes: tuple[int, ...]
+    queries: tuple[int, ...]
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The positions of the parts that number heads."""
+        return tuple(i for i in range(len(self.sizes)) if i not in self.queries)
+
+    @property
+    def count(self) -> int:
+        """How many heads were merged with the queries."""
+        return prod(self.sizes[i] for i in self.groups)
 
 
 @dataclass(frozen=True)
@@ -16,7 +40,8 @@ class Product:
     """The query-key product: ``rows`` and ``columns`` are the operands of its last two axes.
 
     ``form`` is ``matmul`` (columns hold head_dim on their last axis but one) or ``reduce``
-    (an elementwise product summed over the last axis; both broadcast).
+    (an elementwise product summed over the last axis; both broadcast). ``regroup`` says how
+    heads that were merged with the queries come apart.
     """
 
     node: Node
@@ -24,6 +49,7 @@ class Product:
     columns: Node
     form: Literal["matmul", "reduce"]
     axes: Axes
+    regroup: Regroup | None = None
 
 
 def find_product(node: Node) -> Product | None:

@@ -66,6 +66,10 @@ def _notice(node: Node, position: int, trail: WeightsTrail, values: Values) -> N
     elif node.op == "dropout":
         if node.attrs.get("p", 0.0) > 0.0:
             trail.dropout, trail.dropout_node = float(node.attrs["p"]), node
+            if node.attrs.get("rescales"):
+                # The division by the share that is kept is the dropout's own.
+                own = node.inputs[0]
+                trail.factors = [step for step in trail.factors if step.node is not own]
     elif node.op in {"softmax", "log_softmax"}:
         trail.softmax = node
     elif node.op in {"masked_fill", "where"}:

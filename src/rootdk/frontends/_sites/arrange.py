@@ -12,7 +12,7 @@ from rootdk.frontends._graph.product import Product
 from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.numbers import expanded, lifted, permuted, turned
 
-__all__ = ["Arrangement", "arrange", "operand_tensors"]
+__all__ = ["Arrangement", "arrange", "beside_groups", "operand_tensors"]
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,18 @@ def arrange(product: Product, axes: Axes, heads: int | None, key_label: str) -> 
     by_rank = _second_of_four(axes, leading)
     if by_rank is not None:
         return Arrangement(leading, by_rank, query_label, key_label)
+    if product.regroup is not None and heads is None:
+        return Arrangement(leading, _grouped(leading, product), query_label, key_label)
     leading = _split_heads(leading, heads)
     sizes = [a.size for a in leading]
     return Arrangement(leading, _head_positions(sizes, heads), query_label, key_label)
+
+
+def _grouped(leading: tuple[Atom, ...], product: Product) -> tuple[int, ...]:
+    """The heads of a group, and the leading axis right before them: the groups."""
+    count = len(product.regroup.groups) if product.regroup is not None else 0
+    first = max(len(leading) - count - 1, 0)
+    return tuple(range(first, len(leading)))
 
 
 def _second_of_four(axes: Axes, leading: tuple[Atom, ...]) -> tuple[int, ...] | None:
@@ -192,8 +201,31 @@ def operand_tensors(product: Product) -> tuple[Array, Array]:
         raise UnresolvedError("the operands of the product were no longer held")
     rows, columns = held
     if product.form == "matmul":
-        return rows, turned(columns) if len(columns.shape) > 1 else columns[None]
+        columns = turned(columns) if len(columns.shape) > 1 else columns[None]
+        return _apart(rows, product, "Q"), _apart(columns, product, "K")
     return _without(rows, product, "K"), _without(columns, product, "Q")
+
+
+def _apart(operand: Array, product: Product, label: str) -> Array:
+    """An operand with the heads that were merged with its positions as leading axes."""
+    group = product.regroup
+    if group is None:
+        return operand
+    if group.label != label:
+        return beside_groups(operand, product)
+    lead = tuple(operand.shape[:-2])
+    spread = operand.reshape((*lead, *group.sizes, operand.shape[-1]))
+    count = len(lead)
+    order = [count + i for i in (*group.groups, *group.queries)]
+    moved = permuted(spread, (*range(count), *order, len(spread.shape) - 1))
+    kept = tuple(group.sizes[i] for i in group.groups)
+    return moved.reshape((*lead, *kept, -1, operand.shape[-1]))
+
+
+def beside_groups(operand: Array, product: Product) -> Array:
+    """What all heads of a group share, with an axis of size 1 for each group."""
+    new = (1,) * len(product.regroup.groups) if product.regroup is not None else ()
+    return operand.reshape((*operand.shape[:-2], *new, *operand.shape[-2:]))
 
 
 def _without(tensor: Array, product: Product, label: str) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 from rootdk._lib.arrays import Array
 from rootdk.frontends._graph.node import Kind, Node
 from rootdk.frontends._graph.operand import OperandWalk
+from rootdk.frontends._graph.regroup import regrouped
 from rootdk.frontends._graph.scores import NotAttentionError, ScoreLine, ScoreStep, walk_scores
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError
 from rootdk.frontends._sites.arrange import (
@@ -86,7 +87,8 @@ class Attending(MeetsValues, ByHand, Calls):
     def on_softmax(self, node: Node, source: Array, weights: Array) -> None:
         """A softmax operator over scores."""
         facts = {"exponentials": "kernel", "dtype": node.inputs[0].dtype}
-        self._begin(node, node.inputs[0], node.attrs["dim"], "softmax", facts, weights, source)
+        spelling = node.attrs.get("spelling", "softmax")
+        self._begin(node, node.inputs[0], node.attrs["dim"], spelling, facts, weights, source)
 
     # -- beginning -----------------------------------------------------------------------------
 
@@ -153,11 +155,14 @@ class Attending(MeetsValues, ByHand, Calls):
             label = "K"
             pending.axis = leading_axis(axes, dim) if labels else "keys"
         pending.axis_label = label
+        query_operand, _key_operand = self._sides(product, label)
+        heads = heads_from_path(query_operand, product.rows.shape[-1])
+        line = pending.line = regrouped(line, label, heads)
+        product, axes = line.product, line.axes
+        assert axes is not None
+        pending.axes = axes
         rows, columns = operand_tensors(product)
         self._trails(pending, label)
-        head_dim = int(rows.shape[-1])
-        query_operand, _key_operand = self._sides(product, label)
-        heads = heads_from_path(query_operand, head_dim)
         pending.arrangement = arrange(product, axes, heads, label)
         self._shapes(pending, rows, columns, label)
         self._collect_factors(pending)
@@ -230,11 +235,14 @@ class Attending(MeetsValues, ByHand, Calls):
         assert arrangement is not None
         sizes = (rows.shape[-2], columns.shape[-2])
         queries, keys = sizes if label == "K" else (sizes[1], sizes[0])
-        key_side = self._sides(pending.line.product, label)[1] if pending.line else None
+        assert pending.line is not None
+        product = pending.line.product
+        shared = product.regroup.count if product.regroup is not None else 1
+        kv = kv_heads(self._sides(product, label)[1], arrangement.num_heads // shared)
         pending.shapes = {
             "batch": arrangement.batch,
             "num_heads": arrangement.num_heads,
-            "num_kv_heads": kv_heads(key_side, arrangement.num_heads),
+            "num_kv_heads": kv,
             "queries": int(queries),
             "keys": int(keys),
             "head_dim": width_of_heads(pending, rows, columns),

@@ -10,7 +10,7 @@ from rootdk._lib.arrays import Array
 from rootdk.frontends._graph.node import LAYOUT, Node
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError
 from rootdk.frontends._graph.weights import walk_weights
-from rootdk.frontends._sites.arrange import leading_labels
+from rootdk.frontends._sites.arrange import beside_groups, leading_labels
 from rootdk.frontends._sites.elsewhere import bare_scores, softmax_elsewhere
 from rootdk.frontends._sites.measuring import largest_raw_score, row_sums
 from rootdk.frontends._sites.numbers import turned
@@ -106,6 +106,7 @@ class MeetsValues:
             line = pending.line
             try:
                 assert line is not None
+                side = beside_groups(side, line.product)
                 labels = leading_labels(line.product, len(side.shape))
                 value = pending.arrangement.operand(side, labels)
             except (UnresolvedError, RuntimeError, ValueError, KeyError):

@@ -31,6 +31,7 @@ __all__ = [
     "picked",
     "plain",
     "summed",
+    "times",
     "turned",
     "wide",
 ]
@@ -129,6 +130,13 @@ def chosen(condition: Array, value: float, otherwise: Array) -> Array:
     """The number where a condition holds, and the array's own entries elsewhere, in its dtype."""
     xp = namespace(otherwise)
     return xp.where(condition, xp.asarray(value, dtype=otherwise.dtype), otherwise)
+
+
+def times(array: Array, number: float) -> Array:
+    """The array times a number, in its own dtype."""
+    if is_torch(array):
+        return array * number
+    return array * namespace(array).asarray(number, dtype=array.dtype)
 
 
 def as_float(array: Array) -> Array:

@@ -24,6 +24,7 @@ from rootdk.frontends._sites.listener import Listener
 from rootdk.frontends._sites.numbers import count, plain
 from rootdk.frontends._sites.replay import Retainer, ValueOf
 from rootdk.frontends._sites.values import ArrayValues
+from rootdk.records import Unhandled
 
 __all__ = ["SIDE_ENTRIES", "Recording"]
 
@@ -210,3 +211,16 @@ class Recording:
     def note_unhandled(self, name: str) -> None:
         """List an operation that was not understood, at the module that runs now."""
         self.unhandled[name, self.module_path] += 1
+
+    def listed(self) -> tuple[Unhandled, ...]:
+        """What was not understood, by name, with the first place of each."""
+        together: dict[str, tuple[int, str]] = {}
+        for (name, where), times in self.unhandled.items():
+            seen, first = together.get(name, (0, where))
+            together[name] = (seen + times, first)
+        return tuple(
+            Unhandled(
+                operation=name, count=times, where=where, why="not in the table of operations"
+            )
+            for name, (times, where) in sorted(together.items())
+        )

@@ -8,7 +8,7 @@ from typing import Protocol
 from rootdk._lib.arrays import Array, namespace, quiet
 from rootdk.frontends._graph.node import Kind, Node
 from rootdk.frontends._graph.trail import Trail, UnresolvedError
-from rootdk.frontends._sites.numbers import count, eps_of, expanded, wide
+from rootdk.frontends._sites.numbers import count, eps_of, expanded, times, wide
 from rootdk.frontends._sites.recompute import Mismatch
 from rootdk.frontends._sites.values import ArrayValues
 
@@ -87,7 +87,7 @@ class _Replay:
         if node.index in self.claims:
             value = self._skipped(node)
             claim = self.claims[node.index]
-            return value if claim == 1.0 else value * claim
+            return value if claim == 1.0 else times(value, claim)
         if node.op == "view" and not node.attrs.get("dtype") and "call" in node.attrs:
             # A skipped factor may have been what made the entries contiguous.
             return self.value(node.inputs[0]).reshape(node.shape)

@@ -11,8 +11,10 @@ from typing import Any
 
 from rootdk.frontends._graph.declared import declared_scale
 from rootdk.frontends._graph.trail import FactorStep, Trail
+from rootdk.frontends._sites.attend import Attending
 from rootdk.frontends._sites.numbers import eps_of
 from rootdk.frontends._sites.pending import Pending
+from rootdk.frontends._sites.recording import Recording
 from rootdk.records import (
     AttentionSite,
     Factor,
@@ -23,7 +25,7 @@ from rootdk.records import (
 )
 from rootdk.stats import Summary
 
-__all__ = ["ConfigsAt", "build_sites"]
+__all__ = ["ConfigsAt", "build_sites", "faults_of"]
 
 ConfigsAt = Callable[[str], Iterable[Any]]
 
@@ -52,6 +54,18 @@ def build_sites(
         if item.summary is not None and site.resolved:
             summaries[name] = item.summary
     return tuple(sites), summaries
+
+
+def faults_of(attending: Attending, recording: Recording) -> tuple[str, ...]:
+    """Sites at which the tracer itself failed are unresolved, and said."""
+    remarks: list[str] = []
+    for node, said in recording.faults:
+        pending = attending.of(node)
+        if pending is not None:
+            pending.unresolved = pending.unresolved or f"the tracer failed here ({said})"
+        else:
+            remarks.append(f"the tracer failed at {node.source} in {node.module_path!r}: {said}")
+    return tuple(dict.fromkeys(remarks))
 
 
 def _path(pending: Pending) -> str:
@@ -157,6 +171,8 @@ def _factor(step: FactorStep, place: Any) -> Factor:
 def _precision(step: FactorStep) -> float:
     """The precision that a constant was stored in: its own tensor's, float64 for a number."""
     node = step.node
+    if "scalar_dtype" in node.attrs:
+        return eps_of(node.attrs["scalar_dtype"])
     if "scalar" in node.attrs or node.op == "fused" or len(node.inputs) < 2:
         return 0.0
     sides = [s for s in node.inputs if s.value is not None or s.kind <= 1]

@@ -13,12 +13,12 @@ import torch
 import rootdk
 from rootdk.frontends._base import Trace
 from rootdk.frontends._graph.node import Kind
-from rootdk.frontends._sites.sites import build_sites
+from rootdk.frontends._sites.sites import build_sites, faults_of
 from rootdk.frontends._torch.fused import TorchAttending
 from rootdk.frontends._torch.recorder import Recorder
 from rootdk.frontends._torch.scopes import Scopes
 from rootdk.frontends._torch.state import Untouched, model_state
-from rootdk.records import Environment, Unhandled
+from rootdk.records import Environment
 
 __all__ = ["run"]
 
@@ -63,7 +63,7 @@ def run(
         stack.enter_context(scopes.watching())
         stack.enter_context(recorder)
         model(*args, **kwargs)
-    remarks = _faults(attending, recorder)
+    remarks = faults_of(attending, recorder)
     pending = attending.finished()
     sites, summaries = build_sites(pending, type(model).__name__, scopes.configs_at)
     recorder.retainer.clear()
@@ -71,25 +71,13 @@ def run(
     return Trace(
         sites=sites,
         summaries=summaries,
-        unhandled=(*_unhandled(recorder), *attending.elsewhere()),
+        unhandled=(*recorder.listed(), *attending.elsewhere()),
         remarks=remarks,
         environment=_environment(model, inputs, seed, sites),
         state=state,
         state_reason=reason,
         operations=recorder.operations,
     )
-
-
-def _faults(attending: TorchAttending, recorder: Recorder) -> tuple[str, ...]:
-    """Sites at which the tracer itself failed are unresolved, and said."""
-    remarks: list[str] = []
-    for node, said in recorder.faults:
-        pending = attending.of(node)
-        if pending is not None:
-            pending.unresolved = pending.unresolved or f"the tracer failed here ({said})"
-        else:
-            remarks.append(f"the tracer failed at {node.source} in {node.module_path!r}: {said}")
-    return tuple(dict.fromkeys(remarks))
 
 
 def _register(recorder: Recorder, model: torch.nn.Module, inputs: list[torch.Tensor]) -> None:
@@ -116,17 +104,6 @@ def _tensors(values: Any) -> list[torch.Tensor]:
     if isinstance(values, (list, tuple, set)):
         return [t for v in values for t in _tensors(v)]
     return []
-
-
-def _unhandled(recorder: Recorder) -> tuple[Unhandled, ...]:
-    together: dict[str, tuple[int, str]] = {}
-    for (name, where), count in recorder.unhandled.items():
-        seen, first = together.get(name, (0, where))
-        together[name] = (seen + count, first)
-    return tuple(
-        Unhandled(operation=name, count=count, where=where, why="not in the table of operations")
-        for name, (count, where) in sorted(together.items())
-    )
 
 
 def _environment(

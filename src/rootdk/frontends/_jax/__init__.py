@@ -1,0 +1,1 @@
+"""JAX: the jaxpr of a function, run equation by equation."""
