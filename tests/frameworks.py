@@ -23,6 +23,8 @@ FACES = forbidden_by("terminal")
 BEHIND_A_DOOR = {
     "rootdk.engines._numba": "what Numba compiles is decorated; it is imported when a call"
     " is large enough to be worth it",
+    "rootdk.frontends._jax": "JAX's own folders and types are looked at while a function is"
+    " traced; it is imported when there is one",
     "rootdk.frontends._torch": "a dispatch mode is a subclass of torch's; it is imported"
     " when there is a torch model to trace",
 }

@@ -30,8 +30,9 @@ def check(
 
     Parameters
     ----------
-    model : torch.nn.Module
-        The model, in training or evaluation mode; it is left as it was.
+    model : torch.nn.Module, or a function of JAX arrays
+        The model, in training or evaluation mode; it is left as it was. A function of JAX can be
+        a module of Flax, Equinox or Keras, compiled or not.
     *args, **kwargs
         What the model is called with. Only ``rootdk``, and ``expect`` where the model's
         forward has no parameter of that name, are not passed on.
@@ -65,7 +66,7 @@ def check(
     findings, ignored = apply_comments(findings, sites, meant=_meant, judged=judged)
     empty = () if sites else (f"no attention found among {trace.operations} operations",)
     return Diagnosis(
-        target=options.target or type(model).__name__,
+        target=options.target or getattr(model, "__name__", type(model).__name__),
         state=state,  # type: ignore[arg-type]  # options admit only these words
         state_reason=trace.state_reason if options.state == "auto" else "given",
         sites=sites,

@@ -113,6 +113,8 @@ def _load_factory(target: str, factory: Callable[[], Any], request: Request) -> 
         )
     if request.dtype not in (None, "auto"):
         dtype = torch_dtype(str(request.dtype))
+        if not hasattr(model, "to"):
+            raise TargetError(f"--dtype is given for {target}, which is no torch.nn.Module")
         model = model.to(dtype)
         args = tuple(_cast(arg, dtype) for arg in args)
         kwargs = {name: _cast(value, dtype) for name, value in kwargs.items()}
@@ -141,9 +143,9 @@ def _as_tuple(args: Any) -> tuple[Any, ...]:
 
 
 def _require_module(target: str, model: Any) -> None:
-    if not callable(getattr(model, "forward", None)) or isinstance(model, type):
+    if not callable(model) or isinstance(model, type):
         shown = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise TargetError(f"{target} returned {shown}; expected a torch.nn.Module")
+        raise TargetError(f"{target} returned {shown}; expected a model, called with its inputs")
 
 
 def _cast(value: Any, dtype: Any) -> Any:

@@ -12,23 +12,28 @@ from rootdk.frontends._base import Frontend, Trace
 
 __all__ = ["Jaxpr"]
 
-_MODULES = (("flax.nnx", "Module"), ("flax.linen", "Module"), ("equinox", "Module"))
+_MODULES = (
+    ("flax.nnx", "Module"),
+    ("flax.linen", "Module"),
+    ("equinox", "Module"),
+    ("keras", "Layer"),
+)
 # What jax.jit and its relatives return has both of these.
 _COMPILED = ("lower", "trace")
 
 
 class Jaxpr(Frontend):
-    """Accepts a function that is called with JAX arrays, and modules of Flax and Equinox.
+    """Accepts a function that is called with JAX arrays; modules of Flax, Equinox and Keras.
 
     A function of JAX looks like any other, so its arguments tell; jax is never imported unasked.
     """
 
-    name = "a function of JAX arrays, or a Flax or Equinox module"
+    name = "a function of JAX arrays, or a Flax, Equinox or Keras module"
 
     def accepts(
         self, model: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> bool:
-        """Whether ``model`` is a module of Flax or Equinox, compiled, or called with JAX arrays."""
+        """Whether ``model`` is a module, compiled by JAX, or called with JAX arrays."""
         jax = sys.modules.get("jax")
         if jax is None or not callable(model) or isinstance(model, type) or _is_torch(model):
             return False

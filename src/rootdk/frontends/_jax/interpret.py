@@ -82,9 +82,8 @@ class Interpreter:
 
     def _read(self, known: dict[Any, Value], atom: Any) -> Value:
         if isinstance(atom, Literal):
-            return self.tape.leaf(
-                np.asarray(atom.val, dtype=atom.aval.dtype), "constant", Kind.CONSTANT
-            )
+            aval: Any = atom.aval
+            return self.tape.leaf(np.asarray(atom.val, aval.dtype), "constant", Kind.CONSTANT)
         return known[atom]
 
     def _equation(self, eqn: JaxprEqn, values: list[Value], around: Around) -> list[Value]:

@@ -122,7 +122,8 @@ def _descendants(base: type) -> set[type]:
     found: set[type] = set()
     todo = [base]
     while todo:
-        for kind in todo.pop().__subclasses__():
+        below: list[type] = todo.pop().__subclasses__()
+        for kind in below:
             if kind not in found:
                 found.add(kind)
                 todo.append(kind)

@@ -19,7 +19,16 @@ _SKIPPED_FOLDERS = tuple(
     if module.__file__ is not None
 )
 # Notation wrappers: the line that matters is the one that called them.
-_NOTATION = ("/einops/", "/jaxtyping/", "/beartype/", "/opt_einsum/", "<frozen", "<string>")
+_NOTATION = (
+    "/keras/src/backend/",
+    "/keras/src/ops/",
+    "/einops/",
+    "/jaxtyping/",
+    "/beartype/",
+    "/opt_einsum/",
+    "<frozen",
+    "<string>",
+)
 # Frames of a library's decorators say nothing about where a factor stands.
 _WRAPPERS = frozenset({"wrapper", "wrapped", "wrapped_func", "_wrapper", "wrapped_fn", "inner"})
 _FRAMES = 3
