@@ -66,7 +66,7 @@ def check(
     findings, ignored = apply_comments(findings, sites, meant=_meant, judged=judged)
     empty = () if sites else (f"no attention found among {trace.operations} operations",)
     return Diagnosis(
-        target=options.target or getattr(model, "__name__", type(model).__name__),
+        target=options.target or _name(model),
         state=state,  # type: ignore[arg-type]  # options admit only these words
         state_reason=trace.state_reason if options.state == "auto" else "given",
         sites=sites,
@@ -77,6 +77,11 @@ def check(
         remarks=(*empty, *trace.remarks, *unmet, *decided, *ignored),
         environment=trace.environment,
     )
+
+
+def _name(model: object) -> str:
+    """The name of a function, or of a module's class."""
+    return str(getattr(model, "__name__", type(model).__name__))
 
 
 def _options(

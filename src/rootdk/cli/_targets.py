@@ -143,7 +143,8 @@ def _as_tuple(args: Any) -> tuple[Any, ...]:
 
 
 def _require_module(target: str, model: Any) -> None:
-    if not callable(model) or isinstance(model, type):
+    runs = callable(model) or callable(getattr(model, "forward", None))
+    if not runs or isinstance(model, type):
         shown = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise TargetError(f"{target} returned {shown}; expected a model, called with its inputs")
 
