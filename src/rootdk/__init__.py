@@ -6,6 +6,7 @@ that ``import rootdk`` costs nothing and loads no framework.
 =====================  =============================================================
 ``check``              is the attention in this model scaled, masked and normalised
                        as it should be, and if not, which line is wrong?
+``identify``           what does this attention function really compute?
 ``diagnose``           the same question, for someone who has only measured a spread
 ``measure``            statistics of one attention call, per head
 ``attention``          the reference: slow, obvious, on any array library
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from rootdk.check import check
     from rootdk.diagnose import diagnose
     from rootdk.engines import measure
+    from rootdk.identify import identify
     from rootdk.records import (
         AttentionSite,
+        Datasheet,
         Diagnosis,
         Finding,
         FindingsError,
@@ -40,6 +43,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AttentionSite",
+    "Datasheet",
     "Diagnosis",
     "Finding",
     "FindingsError",
@@ -51,6 +55,7 @@ __all__ = [
     "check",
     "diagnose",
     "entropy_nats",
+    "identify",
     "lab",
     "logsumexp",
     "measure",
@@ -60,6 +65,7 @@ __all__ = [
 
 _HOMES = {
     "AttentionSite": "rootdk.records",
+    "Datasheet": "rootdk.records",
     "Diagnosis": "rootdk.records",
     "Finding": "rootdk.records",
     "FindingsError": "rootdk.records",
@@ -70,6 +76,7 @@ _HOMES = {
     "check": "rootdk.check",
     "diagnose": "rootdk.diagnose",
     "entropy_nats": "rootdk.attention",
+    "identify": "rootdk.identify",
     "lab": "rootdk.lab",
     "logsumexp": "rootdk.attention",
     "measure": "rootdk.engines",

@@ -17,7 +17,7 @@ from rootdk.cli._inputs import inputs_of
 from rootdk.cli._loading import Loaded, Request, torch_dtype
 from rootdk.cli._pretrained import is_pretrained, load_directory, load_gguf
 
-__all__ = ["load"]
+__all__ = ["callable_named", "load"]
 
 _FORMS = (
     "expected package.module:callable, file.py:callable, "
@@ -46,10 +46,17 @@ def load(target: str, request: Request) -> Loaded:
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
         raise TargetError(f"the target is {target!r}; {_FORMS}")
-    return _load_factory(target, _factory(place, name), request)
+    return _load_factory(target, callable_named(place, name), request)
 
 
-def _factory(place: str, name: str) -> Callable[[], Any]:
+def callable_named(place: str, name: str) -> Callable[..., Any]:
+    """Return what is called ``name`` in a module or a file of that place.
+
+    Raises
+    ------
+    TargetError
+        If it cannot be imported, is not there, or cannot be called.
+    """
     module = _module_of_file(Path(place)) if place.endswith(".py") else _module_named(place)
     value: Any = module
     for part in name.split("."):
@@ -58,7 +65,7 @@ def _factory(place: str, name: str) -> Callable[[], Any]:
         value = getattr(value, part)
     if not callable(value):
         raise TargetError(f"{place}:{name} is a {type(value).__name__}; expected a callable")
-    factory: Callable[[], Any] = value
+    factory: Callable[..., Any] = value
     return factory
 
 

@@ -44,10 +44,11 @@ class Witness:
     """The smallest input that shows a fact, as NumPy expressions that a script can hold.
 
     ``setup`` are lines that make arrays; ``query``, ``key``, ``value`` and the values of
-    ``arguments`` are expressions over them. An argument's expression gives a NumPy array (made
-    the function's own kind) or a plain Python value. ``seen`` is an expression over those arrays
-    and ``output`` (NumPy, in the layout ``(batch, heads, queries, value_dim)``); ``expected`` is
-    one for what a right function gives. ``statement`` says in words what the numbers show.
+    ``arguments`` are expressions over them. An argument's expression that starts with ``np.``
+    gives a NumPy array (made the function's own kind), any other a plain value. ``seen`` is an
+    expression over those arrays and ``output`` (NumPy, ``(batch, heads, queries, value_dim)``);
+    ``expected`` is one for what a right function gives. ``statement`` says in words what the
+    numbers show. ``dtype`` is that of the arrays.
     """
 
     statement: str
@@ -119,6 +120,8 @@ class SoftmaxFacts:
     ``sink_follows_maximum``: that term is relative to the row's maximum, so that it is not a
     sink. ``lowest_weight`` is the smallest weight seen, negative ones included.
     ``renormalised``: the axis is queries, and rows were normalised again (slot attention).
+    ``rows_normalised``: every row sums to 1, at all sizes tried; ``rows_at`` are the sizes at
+    which rows first did not, where those of the plain call did.
     ``linear_in_value``: doubling value doubles the output, and the sum's output is the sum.
     """
 
@@ -134,6 +137,7 @@ class SoftmaxFacts:
     renormalised: bool | None = None
     linear_in_value: bool | None = None
     rows_normalised: bool | None = None
+    rows_at: Sizes | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +168,8 @@ class PrecisionFacts:
     that at scores of size 1, ``bound`` what a float32 softmax with inputs of this dtype allows.
     ``shift_breaks_at``: the smallest |score| tried, common to a whole row, at which the output
     was no longer right, and ``shift_outcome`` how (``nan``, ``inf``, ``zero``, ``wrong``); a
-    softmax that subtracts the maximum has none. ``product_breaks_at``: the smallest |q·k|
+    softmax that subtracts the maximum has none. ``shift_uneven``: that was seen only where other
+    rows lay at other heights. ``product_breaks_at``: the smallest |q·k|
     tried at which an output was wrong although every scaled score was small.
     ``softmax_dtype``: the widest dtype that the errors of the softmax fit; None if not told.
     """
@@ -176,6 +181,7 @@ class PrecisionFacts:
     shift_breaks_at: float | None = None
     shift_outcome: Literal["nan", "inf", "zero", "wrong"] | None = None
     shift_reached: float | None = None
+    shift_uneven: bool | None = None
     product_breaks_at: float | None = None
     product_outcome: Literal["nan", "inf", "zero", "wrong"] | None = None
     product_reached: float | None = None

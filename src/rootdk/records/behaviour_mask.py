@@ -24,13 +24,14 @@ class CausalAt:
     """Which keys a causal call showed, at one shape.
 
     ``last_visible[i]`` is the last key that query i sees, −1 for none; ``contiguous``: every key
-    up to it is seen as well.
+    up to it is seen as well. ``reversed``: no query sees a key before its own, but later ones.
     """
 
     queries: int
     keys: int
     last_visible: tuple[int, ...]
     contiguous: bool = True
+    reversed: bool = False
 
     @property
     def offset(self) -> int | None:
@@ -69,9 +70,9 @@ class MaskFacts:
     as, over b (1 is right; the scale, when it is scaled with the scores), at query = 0;
     ``bias_factor_law`` names it.
 
-    ``leak`` is the largest weight on a forbidden key when all its scores lie ``leak_shift`` below
-    0 at visible ones (boolean mask); ``bias_leak`` the same with −inf given as a bias. ``fill`` is
-    the number that leaking weights point to, if one explains them.
+    ``leak`` is the largest weight on a forbidden key (boolean mask), at visible scores about
+    ``leak_shift`` and forbidden ones ``leak_gap`` above them; ``bias_leak`` the same with −inf
+    given as a bias. ``fill`` is the number that leaking weights point to, if one explains them.
 
     ``after_softmax``: what a mask leaves sums to less than 1, by what forbidden keys held.
     ``causal``: what the causal flag showed at each shape. ``alignment``: one word for it:
@@ -97,6 +98,7 @@ class MaskFacts:
     bias_factor_law: str | None = None
     leak: float | None = None
     leak_shift: float | None = None
+    leak_gap: float | None = None
     bias_leak: float | None = None
     fill: float | None = None
     after_softmax: bool | None = None

@@ -65,6 +65,7 @@ class ScaleLaw:
     queries: Estimate
     heads: Estimate
     batch: Estimate
+    value_dim: Estimate | None = None
     misfit: float
     name: str | None = None
     readings: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rootdk._lib.layouts import parse_layout
 from rootdk.records.behaviour import Witness
 
 __all__ = ["Recipe", "script"]
@@ -18,8 +19,9 @@ class Recipe:
     ``imports`` are lines; ``function`` is an expression that they make known. ``call`` is an
     expression over ``function``, ``query_``, ``key_``, ``value_`` and ``arguments`` (a
     dict), the arrays already in the function's layout and kind. ``make`` turns the NumPy array
-    ``array`` into the function's kind, and ``take`` turns ``result`` back. ``layout`` is that
-    of the arrays.
+    ``array`` into the function's kind, ``cast`` follows it for another dtype, and ``take``
+    turns ``result`` back. ``layout`` is that of the arrays, ``output_layout`` that of the result
+    where it is another.
     """
 
     imports: tuple[str, ...]
@@ -27,27 +29,9 @@ class Recipe:
     call: str = "function(query_, key_, value_, **arguments)"
     make: str = "array"
     take: str = "np.asarray(result)"
+    cast: str = ".astype(np.{dtype})"
     layout: str = "bhsd"
-
-
-_TO_LAYOUT = {
-    "bhsd": "array",
-    "bshd": "array.transpose(0, 2, 1, 3)",
-    "hsd": "array[0]",
-    "shd": "array[0].transpose(1, 0, 2)",
-    "bsd": "array[:, 0]",
-    "sbhd": "array.transpose(2, 0, 1, 3)",
-    "sd": "array[0, 0]",
-}
-_FROM_LAYOUT = {
-    "bhsd": "array",
-    "bshd": "array.transpose(0, 2, 1, 3)",
-    "hsd": "array[None]",
-    "shd": "array.transpose(1, 0, 2)[None]",
-    "bsd": "array[:, None]",
-    "sbhd": "array.transpose(1, 2, 0, 3)",
-    "sd": "array[None, None]",
-}
+    output_layout: str | None = None
 
 
 def script(recipe: Recipe, witness: Witness, *, title: str) -> str:
@@ -67,13 +51,12 @@ def _lines(recipe: Recipe, witness: Witness, title: str) -> Iterator[str]:
     yield f"query = {witness.query}  # (batch, heads, queries, head_dim)"
     yield f"key = {witness.key}"
     yield f"value = {witness.value}"
-    for name, expression in witness.arguments.items():
-        yield f"{name} = {expression}"
     yield ""
     yield from _making(recipe, witness)
     yield f"result = {recipe.call}"
     yield f"array = {recipe.take}"
-    yield f"output = {_FROM_LAYOUT[recipe.layout]}"
+    layout = parse_layout(recipe.output_layout or recipe.layout)
+    yield f"output = {layout.from_script('array')}"
     yield ""
     yield from (f"# {line}" for line in textwrap.wrap(witness.statement, 96))
     yield f'print("seen", {witness.seen})'
@@ -81,15 +64,20 @@ def _lines(recipe: Recipe, witness: Witness, title: str) -> Iterator[str]:
 
 
 def _making(recipe: Recipe, witness: Witness) -> Iterator[str]:
-    yield "def made(array, layout=True):"
-    yield f"    if layout: array = {_TO_LAYOUT[recipe.layout]}"
-    yield "    array = np.ascontiguousarray(array)"
-    yield f"    return {recipe.make}"
-    yield ""
-    inner = "made(query), made(key), made(value)"
-    yield f"query_, key_, value_ = {inner}"
-    pairs = ", ".join(
-        f'"{name}": made({name}, False) if isinstance({name}, np.ndarray) else {name}'
-        for name in witness.arguments
-    )
-    yield f"arguments = {{{pairs}}}"
+    for name in ("query", "key", "value"):
+        yield f"array = {parse_layout(recipe.layout).to_script(name)}"
+        yield f"{name}_ = {_cast(recipe, witness)}"
+    yield "arguments = {}"
+    for name, expression in witness.arguments.items():
+        yield f"array = {expression}"
+        floats = expression.startswith("np.") and "float32" in expression
+        made = recipe.make if expression.startswith("np.") else "array"
+        made = _cast(recipe, witness) if floats else made
+        yield f'arguments["{name}"] = {made}'
+
+
+def _cast(recipe: Recipe, witness: Witness) -> str:
+    """Return the expression that makes the function's kind of ``array``, in the witness's dtype."""
+    if witness.dtype == "float32":
+        return recipe.make
+    return recipe.make + recipe.cast.format(dtype=witness.dtype)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rootdk.records import AttentionSite, Diagnosis, Factor, Finding, Source
+from rootdk.records import AttentionSite, Datasheet, Diagnosis, Factor, Finding, Source
+from rootdk.report._json_datasheet import datasheet_document
 from rootdk.report._renderer import Renderer, require_diagnosis
 from rootdk.report._verdict import tally, verdict
 from rootdk.stats import Summary
@@ -23,13 +24,17 @@ SCHEMA_VERSION = 1
 
 
 def render(record: object, **_: Any) -> str:
-    """Return a diagnosis as JSON.
+    """Return a diagnosis or a datasheet as JSON.
 
     Non-finite numbers are the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. A source
     is ``file:line`` of the innermost frame; all frames stand beside it.
     """
-    diagnosis = require_diagnosis(record, "json")
-    return _written(to_plain(_document(diagnosis)), "\n") + "\n"
+    document = (
+        datasheet_document(record)
+        if isinstance(record, Datasheet)
+        else _document(require_diagnosis(record, "json"))
+    )
+    return _written(to_plain(document), "\n") + "\n"
 
 
 def json_schema() -> dict[str, Any]:

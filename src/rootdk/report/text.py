@@ -1,4 +1,4 @@
-"""A diagnosis as text for a terminal, a pipe or a file."""
+"""A diagnosis, or a datasheet, as text for a terminal, a pipe or a file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from rootdk.records import Diagnosis
+from rootdk.records import Datasheet, Diagnosis
 from rootdk.report._renderer import Renderer, require_diagnosis
+from rootdk.report._text_datasheet import datasheet_parts
 from rootdk.report._text_findings import finding_lines
 from rootdk.report._text_heads import head_view
 from rootdk.report._text_rest import rest_lines
@@ -30,11 +31,11 @@ def render(
     heads: bool = False,
     **_: Any,
 ) -> str:
-    """Return a diagnosis as text.
+    """Return a diagnosis or a datasheet as text.
 
     Parameters
     ----------
-    record : Diagnosis
+    record : Diagnosis or Datasheet
         What to show.
     width : int
         Columns; at least 80.
@@ -43,8 +44,11 @@ def render(
     heads : bool
         Whether to show every head, and not only those that stand out.
     """
-    diagnosis = require_diagnosis(record, "text")
     width = max(width, 80)
+    if isinstance(record, Datasheet):
+        parts = list(datasheet_parts(record, width))
+    else:
+        parts = _parts(require_diagnosis(record, "text"), width=width, heads=heads)
     console = Console(
         file=io.StringIO(),
         width=width,
@@ -56,7 +60,7 @@ def render(
         legacy_windows=False,
     )
     with console.capture() as capture:
-        for part in _parts(diagnosis, width=width, heads=heads):
+        for part in parts:
             console.print(part)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
