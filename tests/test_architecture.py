@@ -26,6 +26,7 @@ DRAWERS = frozenset({"common", "helper", "helpers", "misc", "util", "utils"})
 
 TEXT_SUFFIXES = frozenset({"", ".in", ".json", ".md", ".py", ".toml", ".txt", ".typed", ".yml"})
 OUT_OF_PLACE = {
+    r"(?m)^(<{7}|>{7}) ": "a conflict between two versions that was not resolved",
     r"[/](work|root|home)/\w": "a path on somebody's machine",
     r"\b(DESIGN|STYLE|GLOSSARY|TRACING)[.]md\b": "a document that is not in this repository",
     r"\bshared/\w": "a folder that is not in this repository",
@@ -258,6 +259,7 @@ def test_the_search_for_words_out_of_place_can_fail() -> None:
     text = "fine\nsee {}work/notes and {}.md, as an earlier one did"
     assert len(out_of_place(text.format("/", "GLOSSARY"))) == 2
     assert out_of_place(text.format("", "README")) == []
+    assert len(out_of_place(f"{'<' * 7} ours\na\n{'=' * 7}\nb\n{'>' * 7} theirs\n")) == 2
     assert out_of_place("an onnxruntime InferenceSession, a training session") == []
 
 
