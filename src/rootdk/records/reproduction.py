@@ -47,10 +47,12 @@ def _lines(recipe: Recipe, witness: Witness, title: str) -> Iterator[str]:
     yield ""
     yield f"function = {recipe.function}"
     yield ""
+    yield "# All arrays are (batch, heads, sequence, width); the last lines print what is seen."
     yield from witness.setup
-    yield f"query = {witness.query}  # (batch, heads, queries, head_dim)"
-    yield f"key = {witness.key}"
-    yield f"value = {witness.value}"
+    for name in ("query", "key", "value"):
+        expression = getattr(witness, name)
+        if expression != name:
+            yield f"{name} = {expression}"
     yield ""
     yield from _making(recipe, witness)
     yield f"result = {recipe.call}"
