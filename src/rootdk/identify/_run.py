@@ -103,7 +103,7 @@ def identify(
     >>> sheet.formula
     'softmax(query·keyᵀ/head_dim) · value'
     >>> [finding.code for finding in sheet.findings]
-    ['RDK104', 'RDK302']
+    ['RDK302', 'RDK104']
     """
     expected = expected_mapping(expect)
     wanted = Wanted(layout=layout, arguments=arguments or _NOTHING, name=name)

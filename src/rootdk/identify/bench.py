@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rootdk._lib.arrays import float_info, quiet
-from rootdk.identify.literals import literal
+from rootdk.identify.literals import assigned, literal
 from rootdk.identify.model import Model
 from rootdk.identify.notebook import Notebook
 from rootdk.identify.subject import Floats, Refused, Subject
@@ -195,10 +195,15 @@ class Bench:
         own = self.subject.arguments(query, key, dict(asked))
         made = Witness(
             statement=statement,
-            setup=setup,
-            query=literal(query),
-            key=literal(key),
-            value=literal(value),
+            setup=(
+                *setup,
+                *assigned("query", query),
+                *assigned("key", key),
+                *assigned("value", value),
+            ),
+            query="query",
+            key="key",
+            value="value",
             seen=seen,
             expected=expected,
             arguments=MappingProxyType({name: literal(value) for name, value in own.items()}),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["literal"]
+__all__ = ["assigned", "literal"]
 
 
 def literal(value: Any) -> str:
@@ -44,7 +44,30 @@ def literal(value: Any) -> str:
     return f"np.array({_nested(value.ravel())}{dtype}).reshape({shape})"
 
 
+def assigned(name: str, value: Any) -> tuple[str, ...]:
+    """Return lines that make an array of that name, the few numbers that are not 0 one by one.
+
+    Examples
+    --------
+    >>> a = np.zeros((2, 3, 4), dtype=np.float32)
+    >>> a[:, 1, 0] = 8.0
+    >>> assigned("key", a)
+    ('key = np.zeros((2, 3, 4), dtype=np.float32)', 'key[:, 1, 0] = 8')
+    """
+    small = _without_repeats(value)
+    where = np.argwhere(small)
+    if value.dtype.kind != "f" or small.size == 1 or not 0 < len(where) <= _FEW:
+        return (f"{name} = {literal(value)}",)
+    whole = tuple(small.shape[axis] == 1 < value.shape[axis] for axis in range(value.ndim))
+    lines = [f"{name} = np.zeros({value.shape}, dtype=np.float32)"]
+    for place in where:
+        index = ", ".join(":" if all_ else str(i) for i, all_ in zip(place, whole, strict=True))
+        lines.append(f"{name}[{index}] = {_number(small[tuple(place)])}")
+    return tuple(lines)
+
+
 _MOST = 64
+_FEW = 12
 
 
 def _without_repeats(value: Any) -> Any:

@@ -48,7 +48,9 @@ class CausalFlag(Probe):
         found = tuple(shape for shape in shapes if shape is not None)
         decode = shown_at(bench, 1, bench.sizes.keys, asked, self.name)
         word, offset = aligned(found)
-        note.write(mask__causal=found, mask__alignment=word)
+        note.write(mask__causal=found)
+        if word is not None:
+            note.write(mask__alignment=word)
         if offset is not None:
             note.write(mask__alignment_offset=offset)
         if decode is not None:
@@ -56,7 +58,7 @@ class CausalFlag(Probe):
         self._after_softmax(bench, asked, word)
         self._witness(bench, asked)
 
-    def _after_softmax(self, bench: Bench, asked: dict[str, Any], word: str) -> None:
+    def _after_softmax(self, bench: Bench, asked: dict[str, Any], word: str | None) -> None:
         """See whether the weights were normalised before causal order took some away."""
         if word not in ("top_left", "bottom_right") or not asked:
             return
@@ -192,8 +194,8 @@ def _shapes(bench: Bench) -> list[tuple[int, int]]:
     return [(low, high), (high, low), (high, high)]
 
 
-def aligned(found: tuple[CausalAt, ...]) -> tuple[str, int | None]:
-    """Return in one word where the diagonal starts, and how far off it is.
+def aligned(found: tuple[CausalAt, ...]) -> tuple[str | None, int | None]:
+    """Return in one word where the diagonal starts, None if that cannot be told, and how far off.
 
     Examples
     --------
@@ -203,50 +205,39 @@ def aligned(found: tuple[CausalAt, ...]) -> tuple[str, int | None]:
     ('none', None)
     """
     if not found:
-        return "other", None
-    words = {_word(shape) for shape in found if shape.queries != shape.keys}
-    square = {_word(shape) for shape in found if shape.queries == shape.keys}
-    square.discard("either")
-    words |= square
-    if len(words) == 1 and words != {"none"}:
-        word = words.pop()
-        if word.startswith("off"):
-            return "off-by-one", int(word[3:])
-        return word, None
-    if not words:
-        return "other", None  # square shapes alone cannot tell
-    if words == {"none"}:
-        return ("none", None) if not _is_causal_when_square(found) else ("mixed", None)
-    known = words & {"top_left", "bottom_right", "none"}
-    return ("mixed" if known == words else "other"), None
+        return None, None
+    every = [_words(shape) for shape in found]
+    common = set.intersection(*every)
+    if all(shape.queries == shape.keys for shape in found) and "top_left" in common:
+        return None, None  # square scores alone cannot tell one corner from the other
+    for word in ("top_left", "bottom_right", "inverted", "none"):
+        if word in common:
+            return word, None
+    for off in (1, -1):
+        if f"off{off}" in common:
+            return "off-by-one", off
+    known = {"top_left", "bottom_right", "none"}
+    return ("mixed" if all(words & known for words in every) else "other"), None
 
 
-def _is_causal_when_square(found: tuple[CausalAt, ...]) -> bool:
-    return any(s.queries == s.keys and _word(s) == "either" for s in found)
+def _words(shape: CausalAt) -> set[str]:
+    """Return everything that one shape fits; a square one fits both corners.
 
-
-def _word(shape: CausalAt) -> str:
-    """Return what one shape shows; square ones fit both corners."""
+    What a row shows that should see no key says nothing: some functions give it all keys.
+    """
     if shape.reversed:
-        return "inverted"
+        return {"inverted"}
     i = np.arange(shape.queries)
     last = np.asarray(shape.last_visible)
-    top = np.minimum(i, shape.keys - 1)
-    bottom = np.maximum(i + shape.keys - shape.queries, -1)
-    if (last == shape.keys - 1).all() and shape.queries > 1 and not (last == bottom).all():
-        return "none"
-    # A row that bottom_right leaves empty may show all keys or none; the others decide.
-    sees = bottom >= 0
-    if shape.queries == shape.keys and (last == i).all():
-        return "either"
-    if (last == top).all():
-        return "top_left"
-    if (last[sees] == bottom[sees]).all():
-        return "bottom_right"
-    for off in (-1, 1):
-        for start in (i, bottom):
-            clipped = np.clip(start + off, -1, shape.keys - 1)
-            inner = sees & (clipped >= 0)
-            if (last[inner] == clipped[inner]).all():
-                return f"off{off}"
-    return "other"
+    found = set()
+    corners = {"top_left": 0, "bottom_right": shape.keys - shape.queries}
+    for word, shift in corners.items():
+        for off in (0, 1, -1):
+            asked = np.minimum(i + shift + off, shape.keys - 1)
+            rows = asked >= 0
+            if rows.any() and bool((last[rows] == asked[rows]).all()):
+                found.add(f"off{off}" if off else word)
+    if shape.queries > 1 and bool((last == shape.keys - 1).all()):
+        # A corner that shows everything at this shape is as good as none.
+        found.add("none")
+    return found

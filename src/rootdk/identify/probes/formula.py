@@ -31,7 +31,8 @@ class Formula(Probe):
             self._compare(bench)
         except NotReady:
             note = bench.notebook
-            if note.facts.pop("softmax.factor", None) is not None:
+            unknown = note.get("scale.value") is None
+            if unknown and note.facts.pop("softmax.factor", None) is not None:
                 # A common sum of rows is no factor of a softmax that was not found.
                 note.facts.pop("softmax.factor_law", None)
                 note.write(softmax__axis="unknown")

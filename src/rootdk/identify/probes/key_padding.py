@@ -18,7 +18,13 @@ class KeyPadding(Probe):
 
     name = "key padding"
     order = 61
-    fills = ("mask.argument", "mask.boolean", "mask.documented")
+    fills = (
+        "mask.argument",
+        "mask.boolean",
+        "mask.documented",
+        "mask.after_softmax",
+        "mask.masked_sum_min",
+    )
 
     def run(self, bench: Bench) -> None:
         """Give each sample its own padding."""
@@ -41,14 +47,20 @@ class KeyPadding(Probe):
             "as-asked": expected_weights(bench, query, key, mask=wide),
             "inverted": expected_weights(bench, query, key, mask=~wide),
             "none": expected_weights(bench, query, key),
+            "after the softmax": expected_weights(bench, query, key) * wide,
         }
         what = min(offs, key=lambda name: float(np.max(np.abs(seen - offs[name]))))
         close = float(np.max(np.abs(seen - offs[what]))) < 2e-3
         meant = "true_forbids" if word.form == "inverted" else "true_attends"
         other = "true_attends" if meant == "true_forbids" else "true_forbids"
-        reading = {"as-asked": meant, "inverted": other, "none": "none"}[what] if close else "other"
+        words = {"inverted": other, "none": "none"}
+        reading = words.get(what, meant) if close else "other"
+        after = close and what == "after the softmax"
         if note.get("mask.argument") is None:
             note.write(mask__argument=own, mask__boolean=reading, mask__documented=meant)
+            note.write(mask__after_softmax=after)
+        if after:
+            note.write(mask__masked_sum_min=float(seen.sum(axis=-1).min()))
         note.arguments[own] = ArgumentFact(
             name=own,
             meaning="mask",
