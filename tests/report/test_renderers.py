@@ -20,7 +20,11 @@ def test_no_two_renderers_claim_a_suffix() -> None:
 
 
 def test_an_unknown_name_or_suffix_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ArgumentError, match="the format is 'pdf'; expected one of json, text"):
+    with pytest.raises(
+        ArgumentError, match="the format is 'pdf'; expected one of json, markdown, text"
+    ):
         renderer_named("pdf")
-    with pytest.raises(ArgumentError, match=r"the suffix is '.pdf'; expected one of .json, .txt"):
+    with pytest.raises(
+        ArgumentError, match=r"the suffix is '.pdf'; expected one of .json, .md, .txt"
+    ):
         renderer_for_suffix(".pdf")

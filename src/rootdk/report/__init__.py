@@ -27,7 +27,7 @@ def renderer_named(name: str) -> Renderer:
     >>> renderer_named("pdf")
     Traceback (most recent call last):
     ...
-    rootdk._lib.errors.ArgumentError: the format is 'pdf'; expected one of json, text
+    rootdk._lib.errors.ArgumentError: the format is 'pdf'; expected one of json, markdown, text
     """
     known = {renderer.name: renderer for renderer in renderers()}
     if name not in known:
