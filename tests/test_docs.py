@@ -12,7 +12,7 @@ from markdown_examples import ExampleFailed, examples, run_page
 
 from rootdk import lab
 
-GENERATED = {"rules", "quantities"}
+GENERATED = {"rules", "quantities", "datasheets"}
 PAGES = [
     REPOSITORY / "README.md",
     REPOSITORY / "CONTRIBUTING.md",
