@@ -100,9 +100,7 @@ class Interpreter:
             return self._inside[name](eqn, values, around)
         self._enter(around)
         self.tape.operations += 1
-        params = eqn.primitive.get_bind_params(eqn.params)  # type: ignore[no-untyped-call]
-        with eqn.ctx.manager:
-            given = eqn.primitive.bind(*(value.given for value in values), **params)  # type: ignore[no-untyped-call]
+        params, given = _bound(eqn, [value.given for value in values])
         outs = list(given) if eqn.primitive.multiple_results else [given]
         return self._lowered(Step(self.tape, eqn.primitive, params, values, outs))
 
@@ -205,6 +203,23 @@ class Interpreter:
         closed = _closed(branches[chosen])
         consts = [self.constant(c) for c in closed.consts]
         return self.run(closed.jaxpr, consts, values[1:], around)
+
+
+def _bound(eqn: JaxprEqn, values: list[Any]) -> tuple[dict[str, Any], Any]:
+    """What the primitive gives, and the parameters that it was run with.
+
+    jax.nn asks for a precision that not every device has, and takes the default where it is
+    refused; a jaxpr holds the first attempt only.
+    """
+    params: dict[str, Any] = eqn.primitive.get_bind_params(eqn.params)  # type: ignore[no-untyped-call]
+    with eqn.ctx.manager:
+        try:
+            return params, eqn.primitive.bind(*values, **params)  # type: ignore[no-untyped-call]
+        except ValueError:
+            if params.get("precision") is None:
+                raise
+            params = {**params, "precision": None}
+            return params, eqn.primitive.bind(*values, **params)  # type: ignore[no-untyped-call]
 
 
 def _closed(body: Any) -> ClosedJaxpr:
