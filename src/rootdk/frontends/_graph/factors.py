@@ -5,7 +5,7 @@ from __future__ import annotations
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.trail import FactorStep, Values
 
-__all__ = ["entries", "is_norm_of", "learned_steps", "origin", "split_product", "words"]
+__all__ = ["entries", "has_gain", "is_norm_of", "learned_steps", "origin", "split_product", "words"]
 
 
 def learned_steps(
@@ -63,7 +63,8 @@ def entries(node: Node) -> int:
 
 
 _NORM_TAIL = LAYOUT | frozenset(
-    "rsqrt reciprocal pow sqrt clamp maximum div mul add sum mean vector_norm".split()
+    "rsqrt reciprocal pow sqrt clamp maximum relu where div mul add sub sum mean "
+    "vector_norm".split()
 )
 
 
@@ -71,7 +72,7 @@ def is_norm_of(node: Node, path: Node, side: Node) -> bool:
     """Whether ``side`` is one over a size of ``path`` itself, so that the product is a norm."""
     if side.kind != Kind.ACTIVATION or not side.shape:
         return False
-    start = origin(path)
+    start = _centred(path)
     todo, seen = [(side, False)], set[tuple[int, bool]]()
     while todo:
         current, reduced = todo.pop()
@@ -82,6 +83,30 @@ def is_norm_of(node: Node, path: Node, side: Node) -> bool:
             continue
         seen.add((current.index, reduced))
         todo.extend((source, reduced) for source in current.inputs)
+    return False
+
+
+def _centred(path: Node) -> Node:
+    """What ``path`` is, and if that is a tensor without its own mean, the tensor."""
+    node = origin(path)
+    if node.op != "sub" or len(node.inputs) != 2:
+        return node
+    whole, mean = origin(node.inputs[0]), origin(node.inputs[1])
+    if mean.op == "div" and "scalar" in mean.attrs:
+        mean = origin(mean.inputs[0])
+    return whole if mean.op in {"mean", "sum"} and origin(mean.inputs[0]) is whole else node
+
+
+def has_gain(side: Node) -> bool:
+    """Whether parameters were multiplied into what makes a product a norm."""
+    todo, seen = [side], set[int]()
+    while todo:
+        current = todo.pop()
+        if current.kind == Kind.PARAMETER:
+            return True
+        if current.index not in seen and current.op in LAYOUT | {"mul"}:
+            seen.add(current.index)
+            todo.extend(current.inputs)
     return False
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from rootdk.frontends._graph.factors import (
     entries,
+    has_gain,
     is_norm_of,
     learned_steps,
     origin,
@@ -179,7 +180,7 @@ def _multiply(walk: OperandWalk, node: Node) -> Trail:
     if side.kind == Kind.UNKNOWN and entries(side) >= entries(path):
         return _table(walk, node, path, side)
     if is_norm_of(node, path, side):
-        return terminal(node, "norm", normalised=True)
+        return terminal(node, "norm", normalised=True, learned_gain=has_gain(side))
     if side.kind == Kind.ACTIVATION:
         gain = _position_gain(walk, node, path, side)
         return gain if gain is not None else _activation(walk, node)

@@ -113,7 +113,16 @@ class Interpreter:
             if step.name.startswith(("random_", "threefry")):
                 return [self._drawn(step, out) for out in step.given]
             return step.opaque()
-        return handler(step)
+        try:
+            return handler(step)
+        except Exception as error:
+            # A fault of ours costs a node, never the run.
+            if self.tape.strict:
+                raise
+            first = str(error).splitlines()[0] if str(error) else ""
+            out = step.opaque()
+            self.tape.faults.append((out[0].node, f"{type(error).__name__}: {first}"))
+            return out
 
     def _drawn(self, step: Step, out: Any) -> Value:
         array = np.asarray(out)

@@ -134,6 +134,24 @@ def _concatenate(step: Step) -> list[Value]:
     return step.whole("cat", dim=int(step.params["dimension"]))
 
 
+@entry("stack")
+def _stack(step: Step) -> list[Value]:
+    return step.whole("stack")
+
+
+@entry("unstack")
+def _unstack(step: Step) -> list[Value]:
+    axis, out = int(step.params["axis"]), []
+    (source,) = step.values
+    for number, given in enumerate(step.given):
+        at: Any = (*(slice(None),) * axis, number)
+        run = lambda x, at=at: x[at]  # noqa: E731
+        attrs = {"dim": axis, "at": number}
+        part = step.tape.add("select", [source], source.array[at], run, attrs, name="unstack")
+        out.append(Value(given, part.host, part.node))
+    return out
+
+
 @entry("pad")
 def _pad(step: Step) -> list[Value]:
     """Padding moves entries if nothing is cut and nothing but 0 comes in."""

@@ -26,7 +26,7 @@ Run = Callable[..., Any]
 _RECENT = 6
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Value:
     """A variable of a jaxpr: JAX's own value, the same on the host, and its node.
 

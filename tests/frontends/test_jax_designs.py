@@ -1,0 +1,239 @@
+"""Right designs in JAX are resolved without a warning; what is no attention is no site."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen, nnx
+from frontends.same.in_keras import keras
+
+import rootdk
+from rootdk._lib.errors import ArgumentError
+from rootdk.frontends._sites.recording import Recording
+from rootdk.records import Diagnosis
+
+BATCH, LENGTH, HEADS, WIDTH = 2, 8, 4, 64
+SHAPE = (BATCH, LENGTH, WIDTH)
+
+
+@pytest.fixture(autouse=True)
+def faults_of_the_tracer_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recording, "strict", True)
+
+
+def arrays(rng: np.random.Generator, *shape: int) -> jax.Array:
+    return jnp.asarray(rng.normal(size=shape), jnp.float32)
+
+
+def parameters(rng: np.random.Generator, **others: tuple[int, ...]) -> dict[str, jax.Array]:
+    p = {name: arrays(rng, WIDTH, WIDTH) / math.sqrt(WIDTH) for name in "qkvo"}
+    return p | {name: arrays(rng, *shape) for name, shape in others.items()}
+
+
+def qkv(p: dict[str, jax.Array], x: jax.Array) -> Any:
+    return ((x @ p[n]).reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2) for n in "qkv")
+
+
+def out(y: jax.Array, p: dict[str, jax.Array]) -> jax.Array:
+    return y.swapaxes(1, 2).reshape(y.shape[0], -1, WIDTH) @ p["o"]
+
+
+def loud(diagnosis: Diagnosis) -> list[str]:
+    return [f.code for f in diagnosis.findings if f.severity.reaches("warning")]
+
+
+def assert_sound(diagnosis: Diagnosis, sites: int = 1) -> None:
+    assert [site.unresolved for site in diagnosis.sites] == [None] * sites
+    for site in diagnosis.sites:
+        assert (site.num_heads, site.head_dim) == (HEADS, WIDTH // HEADS)
+        assert site.scale_ratio == pytest.approx(1.0, rel=1e-6)
+    assert loud(diagnosis) == []
+
+
+# -- functions ---------------------------------------------------------------------------------
+
+
+def softcap(p, x):
+    q, k, v = qkv(p, x)
+    scores = jnp.tanh(q @ k.mT / 4.0 / 50.0) * 50.0
+    return out(jax.nn.softmax(scores) @ v, p)
+
+
+def linear_bias(p, x):
+    q, k, v = qkv(p, x)
+    slopes = 2.0 ** (-2.0 * jnp.arange(1, HEADS + 1))
+    apart = jnp.arange(LENGTH)[None] - jnp.arange(LENGTH)[:, None]
+    scores = q @ k.mT / 4.0 + slopes[:, None, None] * apart
+    return out(jax.nn.softmax(jnp.where(apart > 0, -jnp.inf, scores)) @ v, p)
+
+
+def sink(p, x):
+    q, k, v = qkv(p, x)
+    column = jnp.broadcast_to(p["sink"][None, :, None, None], (BATCH, HEADS, LENGTH, 1))
+    scores = jnp.concatenate([q @ k.mT / 4.0, column], axis=-1)
+    return out(jax.nn.softmax(scores)[..., :-1] @ v, p)
+
+
+def padding(p, x):
+    q, k, v = qkv(p, x)
+    kept = jnp.arange(LENGTH) < jnp.asarray([LENGTH, 5])[:, None]
+    hidden = jnp.where(kept[:, None, None, :], 0.0, jnp.finfo(jnp.float32).min)
+    return out(jax.nn.softmax(q @ k.mT / 4.0 + hidden) @ v, p)
+
+
+def packed(p, x):
+    q, k, v = jnp.einsum("btd,sdnh->sbnth", x, p["packed"])
+    return out(jax.nn.softmax(jnp.einsum("bnth,bnsh->bnts", q * 0.25, k)) @ v, p)
+
+
+def cached(p, x):
+    q, k, v = ((x @ p[n]).reshape(*x.shape[:2], HEADS, -1) for n in "qkv")
+    position = jnp.int32(5)
+    keys, values = (
+        jax.lax.dynamic_update_slice(p[name], new, (0, position, 0, 0))
+        for name, new in (("keys", k), ("values", v))
+    )
+    seen = jnp.arange(20)[None, None, None] <= position + jnp.arange(LENGTH)[:, None]
+    return jax.nn.dot_product_attention(q, keys, values, mask=seen).reshape(SHAPE) @ p["o"]
+
+
+def learned_queries(p, x):
+    latents = jnp.broadcast_to(p["latents"], (BATCH, 5, WIDTH))
+    q, _, _ = qkv(p, latents)
+    _, k, v = qkv(p, x)
+    return out(jax.nn.softmax(q @ k.mT / 4.0) @ v, p)
+
+
+DESIGNS: dict[Any, dict[str, tuple[int, ...]]] = {
+    softcap: {},
+    linear_bias: {},
+    sink: {"sink": (HEADS,)},
+    padding: {},
+    packed: {"packed": (3, WIDTH, HEADS, WIDTH // HEADS)},
+    cached: dict.fromkeys(("keys", "values"), (BATCH, 20, HEADS, WIDTH // HEADS)),
+    learned_queries: {"latents": (5, WIDTH)},
+}
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.__name__)
+def test_a_design_is_resolved_without_a_warning(design: Any, rng: np.random.Generator) -> None:
+    p = parameters(rng, **DESIGNS[design])
+    if "packed" in p:
+        # Projections keep the size of what they project.
+        p["packed"] /= math.sqrt(WIDTH)
+    assert_sound(rootdk.check(design, p, arrays(rng, *SHAPE)))
+
+
+def test_a_softcap_and_its_value(rng: np.random.Generator) -> None:
+    (site,) = rootdk.check(softcap, parameters(rng), arrays(rng, *SHAPE)).sites
+    assert site.softcap == pytest.approx(50.0)
+
+
+def test_a_gradient_is_passed_through(rng: np.random.Generator) -> None:
+    def function(p, x):
+        def loss(p):
+            q, k, v = qkv(p, x)
+            logits = (x + out(jax.nn.softmax(q @ k.mT / 4.0) @ v, p)) @ p["head"]
+            labels = jnp.zeros((BATCH, LENGTH, 1), jnp.int32)
+            return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels, axis=-1).mean()
+
+        return jax.value_and_grad(loss)(p)
+
+    p = parameters(rng, head=(WIDTH, 50))
+    assert_sound(rootdk.check(function, p, arrays(rng, *SHAPE)))
+
+
+def router(p, x):
+    return jnp.einsum("bte,edf,btd->btf", jax.nn.softmax(x @ p["gate"]), p["experts"], x)
+
+
+def classifier(p, x):
+    return jax.nn.softmax(x @ p["gate"])
+
+
+@pytest.mark.parametrize("function", [router, classifier])
+def test_another_softmax_is_no_attention(function: Any, rng: np.random.Generator) -> None:
+    p = {"gate": arrays(rng, WIDTH, 5), "experts": arrays(rng, 5, WIDTH, WIDTH)}
+    diagnosis = rootdk.check(function, p, arrays(rng, *SHAPE))
+    assert (diagnosis.sites, diagnosis.findings) == ((), ())
+
+
+# -- modules -----------------------------------------------------------------------------------
+
+
+class Nnx(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.rngs = rngs
+        self.attention = nnx.MultiHeadAttention(
+            *(HEADS, WIDTH),
+            normalize_qk=True,
+            dropout_rate=0.1,
+            deterministic=False,
+            decode=False,
+            rngs=rngs,
+        )
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.attention(x, rngs=self.rngs)
+
+
+class Linen(linen.Module):
+    @linen.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        layer = linen.MultiHeadDotProductAttention(
+            HEADS, normalize_qk=True, dropout_rate=0.1, deterministic=False
+        )
+        return layer(x, mask=linen.make_causal_mask(x[..., 0]))
+
+
+def test_norms_and_dropout_of_flax(rng: np.random.Generator) -> None:
+    x = arrays(rng, *SHAPE)
+    keys = dict(zip(("params", "dropout"), jax.random.split(jax.random.key(0)), strict=True))
+    linen_model = Linen()
+    variables = linen_model.init(keys, x)
+    for diagnosis in (
+        rootdk.check(Nnx(nnx.Rngs(0)), x),
+        rootdk.check(linen_model, variables, x, rngs=keys),
+    ):
+        assert_sound(diagnosis)
+        (site,) = diagnosis.sites
+        assert site.dropout == pytest.approx(0.1, rel=1e-5)
+        assert (site.query_path.normalised, site.query_path.learned_gain) == (True, True)
+
+
+@pytest.mark.parametrize("kind", ["MultiHeadAttention", "GroupQueryAttention"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_layers_of_keras(kind: str, causal: bool, rng: np.random.Generator) -> None:
+    size = (HEADS, WIDTH // HEADS)
+    layer = (
+        keras.layers.MultiHeadAttention(*size)
+        if kind == "MultiHeadAttention"
+        else keras.layers.GroupQueryAttention(WIDTH // HEADS, HEADS, 2)
+    )
+    x = np.asarray(arrays(rng, *SHAPE))
+    layer(x, x)
+    diagnosis = rootdk.check(layer, x, x, use_causal_mask=causal)
+    assert_sound(diagnosis)
+    (site,) = diagnosis.sites
+    assert site.num_kv_heads == (HEADS if kind == "MultiHeadAttention" else 2)
+    assert site.causal == ("top_left" if causal else None)
+
+
+def test_a_layer_of_keras_is_left_as_it_was(rng: np.random.Generator) -> None:
+    layer = keras.layers.MultiHeadAttention(HEADS, WIDTH // HEADS, dropout=0.1, seed=0)
+    x = np.asarray(arrays(rng, *SHAPE))
+    layer(x, x)
+    before = [np.asarray(variable.value) for variable in layer.variables]
+    (site,) = rootdk.check(layer, x, x, training=True).sites
+    assert site.dropout == pytest.approx(0.1, rel=1e-5)
+    for variable, value in zip(layer.variables, before, strict=True):
+        np.testing.assert_array_equal(np.asarray(variable.value), value)
+
+
+def test_a_layer_without_variables_yet_says_so() -> None:
+    layer = keras.layers.MultiHeadAttention(HEADS, WIDTH // HEADS)
+    with pytest.raises(ArgumentError, match="expected a layer that was built"):
+        rootdk.check(layer, np.zeros(SHAPE, np.float32), np.zeros(SHAPE, np.float32))
