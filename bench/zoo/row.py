@@ -40,7 +40,7 @@ def make_row(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         return row | {"seconds": round(time.perf_counter() - start, 2)}, {}
     row["inputs"] = {k: list(v.shape) for k, v in kwargs.items() if hasattr(v, "shape")}
     row["forward_seconds"] = round(_seconds(lambda: _forward(model, kwargs)), 3)
-    row["eager"], diagnoses["eager"] = _checked(model, kwargs)
+    row["eager"], diagnoses["eager"] = checked(model, kwargs)
     if getattr(type(model), "_supports_sdpa", False):
         level = next(lv for lv in levels() if lv.name == row["level"])
         try:
@@ -48,7 +48,7 @@ def make_row(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         except Exception as error:  # noqa: BLE001 - said in the row
             row["sdpa"] = {"not_built": _said(error)}
         else:
-            row["sdpa"], diagnoses["sdpa"] = _checked(other, kwargs)
+            row["sdpa"], diagnoses["sdpa"] = checked(other, kwargs)
             row["agreement"] = _agreement(diagnoses["eager"], diagnoses["sdpa"])
             if row["agreement"] is not None:
                 row["agreement"]["outputs"] = _output_gap(model, other, kwargs)
@@ -124,11 +124,14 @@ def _seconds(call: Any) -> float:
     return time.perf_counter() - start
 
 
-def _checked(model: Any, kwargs: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+def checked(
+    model: Any, kwargs: dict[str, Any], args: tuple[Any, ...] = ()
+) -> tuple[dict[str, Any], Any]:
+    """What a check says of a model, as a row keeps it, and the diagnosis itself."""
     start = time.perf_counter()
     with _called(model) as attention:
         try:
-            diagnosis = rootdk.check(model, **kwargs)
+            diagnosis = rootdk.check(model, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - this is what the zoo is for
             return {"crashed": _said(error), "traceback": traceback.format_exc()[-3000:]}, None
     sites = diagnosis.sites

@@ -35,9 +35,9 @@ def write_table(rows: list[dict[str, Any]], path: Path) -> None:
         "\n## Findings by code\n\n",
         _findings_by_code(ran),
         "\n## Warnings and errors, each with its line\n\n",
-        _gravest(ran),
+        gravest(ran),
         "\n## Unresolved, with reasons\n\n",
-        _unresolved(ran),
+        unresolved(ran),
         "\n## Attention that is no softmax over query-key products, or was not seen\n\n",
         "Modules called attention that ran and hold no site.\n\n",
         _without(ran),
@@ -46,7 +46,7 @@ def write_table(rows: list[dict[str, Any]], path: Path) -> None:
         "\n## Eager and sdpa\n\n",
         _agreement(ran),
         "\n## Operations not in the tracer's table\n\n",
-        _unhandled(ran),
+        unhandled(ran),
         "\n## Architectures\n\n",
         _architectures(ran),
         "\n## Not run\n\n",
@@ -59,7 +59,7 @@ def _both(row: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(w, row[w]) for w in ("eager", "sdpa") if row.get(w) and "sites" in row[w]]
 
 
-def _table(head: str, lines: list[str]) -> str:
+def table(head: str, lines: list[str]) -> str:
     columns = head.count("|") - 1
     return "\n".join([head, "|" + "---|" * columns, *lines]) + "\n" if lines else "none\n"
 
@@ -73,17 +73,17 @@ def _findings_by_code(rows: list[dict[str, Any]]) -> str:
                 key = code, severity, _blurred(excuse or "")
                 sites[key] += 1
                 models[key].add(row["name"])
-    return _table(
+    return table(
         "| code | severity | sites | architectures | why it is only a note | examples |",
         [
-            f"| {c} | {s} | {n} | {len(models[c, s, e])} | {_cell(e)} | "
+            f"| {c} | {s} | {n} | {len(models[c, s, e])} | {cell(e)} | "
             f"{', '.join(sorted(models[c, s, e])[:4])} |"
             for (c, s, e), n in sorted(sites.items())
         ],
     )
 
 
-def _gravest(rows: list[dict[str, Any]]) -> str:
+def gravest(rows: list[dict[str, Any]]) -> str:
     lines: list[str] = []
     for row in rows:
         seen: dict[tuple[str, str], list[Any]] = {}
@@ -94,15 +94,15 @@ def _gravest(rows: list[dict[str, Any]]) -> str:
                     seen.setdefault(key, [severity, site, message, source, which, 0])[-1] += 1
         lines += [
             f"| {row['name']} | {code} {severity} | {count} × {which}: `{site}` | {source} | "
-            f"{_cell(message)} | {remark(row['name'], source)} |"
+            f"{cell(message)} | {remark(row['name'], source)} |"
             for (code, _), (severity, site, message, source, which, count) in seen.items()
         ]
-    return _table(
+    return table(
         "| architecture | finding | first site | line | message | why, read in the source |", lines
     )
 
 
-def _unresolved(rows: list[dict[str, Any]]) -> str:
+def unresolved(rows: list[dict[str, Any]]) -> str:
     lines = []
     for row in rows:
         for which, part in _both(row):
@@ -110,10 +110,10 @@ def _unresolved(rows: list[dict[str, Any]]) -> str:
             first = {_blurred(w): (s, line) for s, _, line, w in reversed(part["unresolved"])}
             lines += [
                 f"| {row['name']} ({which}) | {n} of {part['sites']} | `{first[why][0]}` | "
-                f"{first[why][1]} | {_cell(why)} |"
+                f"{first[why][1]} | {cell(why)} |"
                 for why, n in reasons.items()
             ]
-    return _table("| architecture | sites | first site | line | reason |", lines)
+    return table("| architecture | sites | first site | line | reason |", lines)
 
 
 def _without(rows: list[dict[str, Any]]) -> str:
@@ -122,7 +122,7 @@ def _without(rows: list[dict[str, Any]]) -> str:
         for _, part in _both(row):
             for entry in part["without_site"]:
                 models[entry.partition(":")[2]].add(row["name"])
-    return _table(
+    return table(
         "| module | architectures |",
         [f"| {kind} | {', '.join(sorted(names))} |" for kind, names in sorted(models.items())],
     )
@@ -138,7 +138,7 @@ def _declared(rows: list[dict[str, Any]]) -> str:
                 lines.append(
                     f"| {row['name']} ({which}) | {count} | `{site}` | {said} | {traced:.6g} |"
                 )
-    return _table("| architecture | sites | first site | module says | traced |", lines)
+    return table("| architecture | sites | first site | module says | traced |", lines)
 
 
 def _agreement(rows: list[dict[str, Any]]) -> str:
@@ -159,18 +159,22 @@ def _agreement(rows: list[dict[str, Any]]) -> str:
         only = told.get("only_eager", 0), told.get("only_sdpa", 0)
         if any(only):
             lines.append(f"| {row['name']} | | sites in one only | {only[0]} | {only[1]} | |")
-    return _table("| architecture | first site | what | eager | sdpa | outputs |", lines)
+    return table("| architecture | first site | what | eager | sdpa | outputs |", lines)
 
 
-def _unhandled(rows: list[dict[str, Any]]) -> str:
+def unhandled(rows: list[dict[str, Any]]) -> str:
     models: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         for _, part in _both(row):
-            for operation, _count, _where, *_why in part["unhandled"]:
-                models[operation].add(row["name"])
-    return _table(
+            for operation, _count, _where, *why in part["unhandled"]:
+                said = "".join(f": {w}" for w in why if w and "table of operations" not in w)
+                models[operation + said].add(row["name"])
+    return table(
         "| operation | architectures | examples |",
-        [f"| {op} | {len(n)} | {', '.join(sorted(n)[:5])} |" for op, n in sorted(models.items())],
+        [
+            f"| {cell(op)} | {len(n)} | {', '.join(sorted(n)[:5])} |"
+            for op, n in sorted(models.items())
+        ],
     )
 
 
@@ -195,7 +199,7 @@ def _architectures(rows: list[dict[str, Any]]) -> str:
             f"| {row['name']} | {sites} | {both} | {scales} | {agree} | {found} | "
             f"{row['seconds']:.1f} |"
         )
-    return _table(
+    return table(
         "| architecture | eager resolved/found | sdpa | scale (ratio to 1/√head_dim, head_dim) × "
         "sites | declared agree/differ | findings | seconds |",
         lines,
@@ -206,9 +210,9 @@ def _not_run(rows: list[dict[str, Any]]) -> str:
     groups: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         if row["status"] != "ran":
-            groups[row["status"]].append(f"| {row['name']} | {_cell(row.get('why', '')[:160])} |")
+            groups[row["status"]].append(f"| {row['name']} | {cell(row.get('why', '')[:160])} |")
     return "\n".join(
-        f"### {kind} ({len(lines)})\n\n" + _table("| configuration type | why |", lines)
+        f"### {kind} ({len(lines)})\n\n" + table("| configuration type | why |", lines)
         for kind, lines in sorted(groups.items())
     )
 
@@ -218,5 +222,5 @@ def _blurred(text: str) -> str:
     return re.sub(r"(?<![\w/])-?\d+(\.\d+)?(e[-+]?\d+)?", "#", text)
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     return text.replace("|", "/").replace("\n", " ").replace("<", "&lt;")

@@ -73,6 +73,45 @@ def test_a_factor_on_a_query_that_depends_on_no_input(seed: int) -> None:
     assert only(run(LearnedQuery())).effective_scale == pytest.approx(SCALE)
 
 
+class MixedHeads(LearnedQuery):
+    """The scores of a learned query are mixed over the heads (class attention in CaiT)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Parameter(torch.randn(HEADS, HEADS))
+
+    def forward(self, x):
+        _, k, v = self.project(self.norm(x))
+        q = self.split(self.query(self.probe.expand(len(x), -1, -1)))
+        scores = torch.einsum("bhij,hg->bgij", q @ k.mT * SCALE, self.mix)
+        return scores.softmax(-1) @ v
+
+
+def test_the_map_over_scores_of_a_learned_query_is_no_product(seed: int) -> None:
+    torch.manual_seed(seed)
+    found = run(MixedHeads())
+    assert not any(site.resolved for site in found.sites)
+    assert [u.operation for u in found.unhandled] == ["softmax"]
+
+
+class Hashed(Attention):
+    """exp(x - logsumexp(x)), with one row that only a finite fill is left of (Reformer)."""
+
+    def attend(self, q, k, v):
+        scores = q @ k.mT * SCALE
+        hidden = torch.zeros(LENGTH, LENGTH, dtype=torch.bool)
+        hidden[0] = True
+        scores = scores.masked_fill(hidden, -5e4)
+        return torch.exp(scores - scores.logsumexp(-1, keepdim=True)) @ v
+
+
+def test_the_rounding_of_a_hidden_row_is_not_its_sum(seed: int) -> None:
+    torch.manual_seed(seed)
+    diagnosis = rootdk.check(Hashed(), torch.randn(2, LENGTH, WIDTH))
+    assert {f.code for f in diagnosis.findings if f.severity != "note"} == set()
+    assert diagnosis.sites[0].observed.row_sum_max == pytest.approx(1.0, abs=1e-5)
+
+
 class Picked(Attention):
     """Only the queries with the largest norm attend (Informer)."""
 

@@ -63,6 +63,9 @@ def find_product(node: Node) -> Product | None:
             return None
         if kinds == {Kind.PARAMETER} and node.on_scores != SCORES:
             return None
+        if Kind.PARAMETER in kinds and (rows.on_scores or columns.on_scores):
+            # A learned map over the scores of a learned query (talking heads).
+            return None
         axes = product_axes(node.shape[:-2], node.shape[-2], node.shape[-1])
         return Product(node, rows, columns, "matmul", axes)
     if node.op in {"sum", "mean"} and node.inputs and node.inputs[0].op == "mul":

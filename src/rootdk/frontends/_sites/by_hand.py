@@ -11,7 +11,8 @@ from rootdk._lib.arrays import Array, namespace, quiet
 from rootdk.frontends._graph.node import Node
 from rootdk.frontends._graph.tags import behind_layout
 from rootdk.frontends._graph.weights import origin_of_sum
-from rootdk.frontends._sites.numbers import count
+from rootdk.frontends._sites.measuring import row_sums
+from rootdk.frontends._sites.numbers import chosen, count
 from rootdk.frontends._sites.pending import Pending
 from rootdk.frontends._sites.recognise import (
     adds_to_sum,
@@ -19,13 +20,18 @@ from rootdk.frontends._sites.recognise import (
     is_shifted,
     reduced_dim,
 )
+from rootdk.frontends._sites.recording import Recording
 
 __all__ = ["ByHand"]
+
+# Above this size of its scores a row's rounding shows in the sum of exp(x - logsumexp(x)).
+_ROUNDED = 1e3
 
 
 class ByHand:
     """The part of the listener that finds a softmax in its pieces."""
 
+    recorder: Recording
     pending: dict[int, Pending]
     _exponents: dict[int, tuple[float, bool]]
     _late: deque[Node]
@@ -66,6 +72,16 @@ class ByHand:
             node.on_scores = 0
             dim = reduced_dim(behind, shifted.inputs[0])
             self._begin(node, shifted, dim, "exp(x - logsumexp)", facts, out, None)
+            self._sum_seen_rows(node, shifted.inputs[1], out, dim)
+
+    def _sum_seen_rows(self, node: Node, total: Node, weights: Array, dim: int) -> None:
+        """Sums of the rows that are not hidden by a finite fill, whose rounding they would show."""
+        pending, totals = self.pending.get(node.index), self.recorder.values.tensor(total)
+        if pending is None or totals is None or len(totals.shape) != len(weights.shape):
+            return
+        xp = namespace(totals)
+        seen = row_sums(chosen(xp.abs(totals) >= _ROUNDED, 0.0, weights), dim)
+        pending.observed.update(seen or {"row_sum_min": 1.0, "row_sum_max": 1.0})
 
     def on_division(self, node: Node, result: Array) -> None:
         """exp(scores) over its own sum: a softmax written by hand."""

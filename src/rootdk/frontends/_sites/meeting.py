@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rootdk._lib.arrays import Array
-from rootdk.frontends._graph.node import LAYOUT, Node
+from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError
 from rootdk.frontends._graph.weights import walk_weights
 from rootdk.frontends._sites.arrange import beside_groups, leading_labels
@@ -139,7 +139,9 @@ class MeetsValues:
             self.others["softmax", node.module_path, why] += 1
 
     def list_bare(self, node: Node) -> None:
-        """Scores that met the values without a softmax."""
+        """Scores that met the values without a softmax; a projection of them is no such thing."""
+        if any(source.kind != Kind.ACTIVATION for source in node.inputs[:2]):
+            return
         why = bare_scores(node)
         if why is not None:
             self.others["attention without a softmax", node.module_path, why] += 1

@@ -1,0 +1,1 @@
+"""Attention as other packages write it, for ``bench/wild.py``."""
