@@ -135,6 +135,30 @@ def x_clip() -> None:
     print(f"q_proj of the text model: std {other.std():.3g}")
 
 
+@torch.no_grad()
+def torchvision_maxvit() -> None:
+    """Which scale reproduces the module's own output: 1/√head_dim or 1/√(all heads)."""
+    from wild import operators
+
+    operators.declare()
+    from torchvision.models.maxvit import RelativePositionalMultiHeadAttention
+
+    torch.manual_seed(SEED)
+    width, head_dim, places = 96, 24, 49
+    layer = RelativePositionalMultiHeadAttention(width, head_dim, places).eval()
+    x = torch.randn(1, 1, places, width)
+    q, k, v = (
+        y.view(places, width // head_dim, head_dim).transpose(0, 1)
+        for y in layer.to_qkv(x)[0, 0].chunk(3, -1)
+    )
+    bias = layer.get_relative_positional_bias()[0]
+    seen = layer(x)[0, 0]
+    for scale, word in ((head_dim**-0.5, "1/√head_dim"), (width**-0.5, "1/√(heads·head_dim)")):
+        out = ((q @ k.mT * scale + bias).softmax(-1) @ v).transpose(0, 1).reshape(places, width)
+        gap = (layer.merge(out) - seen).abs().max() / seen.abs().max()
+        print(f"{word}: output differs by {gap:.1e} of its largest entry")
+
+
 FAULTS: dict[str, Callable[[], None]] = {
     f.__name__: f
     for f in (
@@ -143,6 +167,7 @@ FAULTS: dict[str, Callable[[], None]] = {
         grounding_dino_itself,
         phi4_multimodal_vision,
         x_clip,
+        torchvision_maxvit,
     )
 }
 

@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
+    from wild import operators
     from wild.case import CASES
     from zoo.rows import Rows
 
@@ -47,7 +48,7 @@ def main() -> None:
 
         write_table([row for row in kept.all() if row["name"] in CASES], ROOT / "docs" / "wild.md")
         return
-    declare_operators()
+    operators.declare()
     import rootdk  # noqa: F401 - before the packages, whose imports may be slow
 
     chosen = [c for title, c in CASES.items() if fnmatch.fnmatch(title, options.only)]
@@ -67,18 +68,6 @@ def main() -> None:
             from rootdk.records.render import render_record
 
             sys.stdout.write(render_record(diagnosis, "text") + "\n")
-
-
-def declare_operators() -> None:
-    """Declare two operators of torchvision, which its import asks for, where none are loaded."""
-    import torch
-
-    for name in ("nms", "qnms"):
-        try:
-            getattr(torch.ops.torchvision, name)
-        except AttributeError:
-            signature = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-            torch.library.define(f"torchvision::{name}", signature)
 
 
 def row_of(case: Any) -> tuple[dict[str, Any], Any]:

@@ -19,11 +19,8 @@ REMARKS: dict[str, str] = {
     "attention adds it to the scores as 0 and 1, which forbids nothing; sdpa reads it as a mask.",
     "mm_grounding_dino": "The same boolean mask, added to the scores as 0 and 1 by eager "
     "attention.",
-    "longcat_flash": "Query and latent key are multiplied by `√(hidden/rank)` from the widths; "
-    "with the shrunken widths that is a factor of 2. A module computes it, no configuration "
-    "holds it.",
-    "longt5": "The family has no factor and carries it in the initialisation of the query "
-    "projection; at the local-attention sites the excuse was not recognised.",
+    "pix2struct": "The image encoder has no factor, as in T5; its configuration's "
+    "initializer_range is 1e-10, so that nothing at initialisation carries it.",
     "minicpm3": "`initializer_range` is 0.1 by default, so the projections are too large at "
     "initialisation; the scale is right.",
     "nemotron_asr_streaming": "A fault: eager attention gets an additive mask (0 where visible), "
@@ -32,8 +29,8 @@ REMARKS: dict[str, str] = {
     "phi4_multimodal": "The scale is right; entries are large at initialisation. A fault beside "
     "it: the vision attention sets `is_causal = True` and gets no mask, so that sdpa attends "
     "causally and eager to everything.",
-    "sew_d": "1/√(3d), as three score terms were asked for; the tracer did not count three.",
-    "x_clip": "Large entries at initialisation; the scale is right.",
+    "x_clip": "The scale is right; the prompt generator is initialised with a standard deviation "
+    "of 1 (docs/found.md).",
     "zamba2": "`(head_dim/2)**-0.5`: the input is the concatenation of two streams, and the scale "
     "is taken from half the width (line 239).",
     "zamba": "`(head_dim/2)**-0.5`, as in Zamba2.",
