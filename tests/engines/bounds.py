@@ -72,7 +72,9 @@ class Bounds:
     def delta(self) -> np.ndarray:
         """Error of a final score near the largest of its row, per row."""
         top = np.where(self.rows("settled"), np.abs(self.rows("logsumexp")), 0.0)
-        return self.delta_scaled + (4 + np.sqrt(self._call.head_dim)) * EPS_64 * top
+        # A cap is of the whole score, in the arithmetic of the engine.
+        eps = EPS_64 if self._call.softcap is None else self.eps
+        return self.delta_scaled + (4 + np.sqrt(self._call.head_dim)) * eps * top
 
     @cached_property
     def delta_scaled(self) -> np.ndarray:

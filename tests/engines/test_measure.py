@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from rootdk import measure
 from rootdk._lib.errors import ArgumentError, ArrayError, DtypeError, ShapeError
 from rootdk.attention import visibility
-from rootdk.engines import blocked, ragged
+from rootdk.engines import blocked, operands, ragged
 from rootdk.engines.plan import ENGINES
 from rootdk.stats import AbsentQuantityError
 from rootdk.stats.block import Block
@@ -123,7 +123,7 @@ def test_the_spread_alone_takes_no_score(
         raise AssertionError("a block of scores was formed")
 
     monkeypatch.setattr(blocked, "run", refuse)
-    monkeypatch.setattr(blocked, "_block", refuse)
+    monkeypatch.setattr(blocked, "block_of", refuse)
     for arguments in ({}, {"causal": "bottom_right"}, {"window": (3, 0)}, {"softcap": 2.0}):
         summary = measure(*arrays, quantities=["spread", "implied_scale"], **arguments)
         assert summary.engine == "linear (numpy, float64)"
@@ -160,12 +160,13 @@ def test_nan_is_not_left_to_sums(arrays: tuple[np.ndarray, np.ndarray]) -> None:
 def test_a_quantity_pays_for_what_it_needs(
     arrays: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import rootdk.engines.exponentials as exponentials
+    from rootdk.engines import exponentials, flatrows
 
-    def refuse(_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the softmax was computed")
 
     monkeypatch.setattr(exponentials.Exponentials, "gaps", property(refuse))
+    monkeypatch.setattr(flatrows.FlatRows, "_softmax", refuse)
     names = ["spread", "row_spread", "min_score", "headroom", "score_histogram", "empty_rows"]
     summary = measure(*arrays, quantities=names, engine="blocked")
     assert set(names) <= set(summary.quantities)
@@ -330,7 +331,7 @@ def test_float32_blocks_of_real_size(library: str, rng: np.random.Generator) -> 
         torch = pytest.importorskip("torch")
         given = tuple(torch.from_numpy(array) for array in given)
     summary = measure(*given, causal="bottom_right")
-    assert summary.engine == f"blocked ({library}, float32, 582×782)"
+    assert summary.engine == f"blocked ({library}, float32, 700×900)"
     for name in ("spread", "entropy_nats", "max_weight", "jacobian_norm", "effective_keys_2"):
         assert_allclose(summary[name], oracle[name], rtol=2e-6, err_msg=name)
     assert_allclose(summary["logsumexp"], oracle["logsumexp"], atol=2e-6)
@@ -358,10 +359,10 @@ def test_the_bounds_can_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     query, key = (300 + rng.normal(size=(200, 64)).astype(np.float32) for _ in range(2))
     exact = measure(query, key, engine="reference")["row_spread"]
-    monkeypatch.setattr(blocked, "SMALL", 0)
-    monkeypatch.setattr(blocked, "LARGEST_ERROR", np.inf)
+    monkeypatch.setattr(operands, "SMALL", 0)
+    monkeypatch.setattr(operands, "LARGEST_ERROR", np.inf)
     centred = measure(query, key, engine="blocked")["row_spread"]
-    monkeypatch.setattr(blocked.np, "isfinite", lambda x, **_: np.zeros_like(x, dtype=np.bool_))
+    monkeypatch.setattr(operands.np, "isfinite", lambda x, **_: np.zeros_like(x, dtype=np.bool_))
     uncentred = measure(query, key, engine="blocked")
     monkeypatch.undo()
     assert_allclose(centred, exact, rtol=1e-6)
@@ -423,8 +424,7 @@ def test_blocks_show_the_stages_to_new_statistics(rng: np.random.Generator) -> N
     )
     call = call_of(case)
     (theirs,) = reference.blocks(call)
-    operands = blocked._operands(call, 0, slice(0, 4))
-    (mine,) = blocked._blocks(call, operands)
+    (mine,) = blocked._blocks(call, operands.operands_of(call, 0, slice(0, 4)))
     assert isinstance(mine, Block)
     np.testing.assert_array_equal(mine.visible, theirs.visible)
     assert_allclose(

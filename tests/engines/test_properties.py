@@ -22,7 +22,7 @@ from engines.test_agreement import (
 from hypothesis import HealthCheck, given, settings
 
 from rootdk import Summary, measure
-from rootdk.engines import blocked, compiled, entries, fused, linear
+from rootdk.engines import compiled, entries, fused, linear, operands
 
 torch = pytest.importorskip("torch")
 
@@ -64,7 +64,7 @@ def cases(draw: st.DrawFn, *, plain: bool = False) -> Case:
 
 @pytest.fixture
 def small_calls_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocked, "SMALL", 0)
+    monkeypatch.setattr(operands, "SMALL", 0)
     monkeypatch.setattr(compiled, "WORTH", 0)
     monkeypatch.setattr(linear, "SMALL", 0)
     monkeypatch.setattr(entries, "_WORTH", 0)
@@ -100,7 +100,7 @@ def test_compiled_agrees(case: Case, dtype: str, small_calls_count: None) -> Non
 def test_uncompiled_agrees(
     case: Case, dtype: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocked, "SMALL", 0)
+    monkeypatch.setattr(operands, "SMALL", 0)
     monkeypatch.setattr(compiled, "fits", lambda call: False)
     given_arrays, arguments = case.given(library, dtype)
     summary = measure(*given_arrays, **arguments, engine="blocked")

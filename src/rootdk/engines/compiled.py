@@ -18,7 +18,7 @@ from rootdk._lib.arrays import float_info
 from rootdk.engines.call import Call, UnfitError
 from rootdk.engines.compiledhead import Head, Keys, hidden, is_padding, lay_out, of_head
 from rootdk.engines.fill import empty_states, update
-from rootdk.engines.rownumbers import RowNumbers
+from rootdk.engines.rownumbers import SOFTMAX, RowNumbers
 from rootdk.engines.workers import Workers, float32_at_least, hired, in_reach
 from rootdk.stats.block import HISTOGRAM_BINS, Integers
 from rootdk.stats.statistic import BlockStatistic, statistics
@@ -35,10 +35,7 @@ CHUNK = 256
 LARGEST_ERROR = 2.0**-10
 """Nats that a score may be off by in float32, to first order."""
 
-_HOME = "rootdk.stats.statistics."
 _DEVIATIONS = {"score_moments", "within_rows"}
-SOFTMAX = {"row_entropy", "row_first_key", "row_jacobian_norm", "row_logsumexp", "row_maximum"}
-SOFTMAX |= {"row_samples", "row_squares"}
 
 
 def fits(call: Call) -> bool:
@@ -51,12 +48,6 @@ def fits(call: Call) -> bool:
         and float_info(call.key).bits <= 32
         and all(map(in_reach, (call.query, call.key)))
     )
-
-
-def measures(name: str) -> bool:
-    """Tell whether a statistic reads only numbers of rows, which is all that there is here."""
-    kind = statistics()[name]
-    return issubclass(kind, BlockStatistic) and kind.__module__.startswith(_HOME)
 
 
 def run(call: Call, names: set[str]) -> tuple[dict[str, BlockStatistic], str]:

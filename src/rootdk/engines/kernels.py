@@ -27,6 +27,30 @@ class Kernels(Protocol):
         """Write a difference to an array of the dtype to compute in, and return it."""
         ...
 
+    def empty(self, shape: tuple[int, ...], like: Array) -> Array:
+        """Return memory on the device and of the dtype of another array."""
+        ...
+
+    def product(self, left: Array, right: Array, out: Array) -> None:
+        """Write the products of the rows of two arrays of three dimensions."""
+        ...
+
+    def multiply(self, left: Array, right: Array, out: Array) -> None:
+        """Write products of elements."""
+        ...
+
+    def squares(self, array: Array, spare: Array) -> Array:
+        """Return the sums of squares along the last dimension; a spare array may be written to."""
+        ...
+
+    def exponential(self, array: Array, out: Array) -> None:
+        """Write exponentials."""
+        ...
+
+    def clip(self, array: Array, least: float, greatest: float) -> None:
+        """Limit elements, in place."""
+        ...
+
     def codes(self, array: Array) -> Array:
         """Return the whole part of numbers from 0 up to HISTOGRAM_BINS, as bytes."""
         ...
@@ -41,6 +65,10 @@ class Kernels(Protocol):
 
     def as_array(self, values: Floats, like: Array) -> Array:
         """Return host values as an array on the device and of the dtype of another."""
+        ...
+
+    def as_index(self, indices: Integers, like: Array) -> Array:
+        """Return indices as the library takes them, on the device of an array."""
         ...
 
     def select(self, array: Array, indices: Integers, dimension: int) -> Array:
@@ -69,13 +97,38 @@ class NumpyKernels:
         """Write a difference to an array of the dtype to compute in, and return it."""
         return np.subtract(array, about, out=out, dtype=out.dtype)
 
+    def empty(self, shape: tuple[int, ...], like: Array) -> Array:
+        """Return memory of the dtype of another array."""
+        return np.empty(shape, dtype=like.dtype)
+
+    def product(self, left: Array, right: Array, out: Array) -> None:
+        """Write the products of the rows of two arrays of three dimensions."""
+        np.matmul(left, right.mT, out=out)
+
+    def multiply(self, left: Array, right: Array, out: Array) -> None:
+        """Write products of elements."""
+        np.multiply(left, right, out=out)
+
+    def exponential(self, array: Array, out: Array) -> None:
+        """Write exponentials."""
+        np.exp(array, out=out)
+
+    def squares(self, array: Array, spare: Array) -> Array:
+        """Return the sums of squares along the last dimension; a spare array may be written to."""
+        np.multiply(array, array, out=spare)
+        return np.sum(spare, axis=-1)
+
+    def clip(self, array: Array, least: float, greatest: float) -> None:
+        """Limit elements, in place."""
+        np.clip(array, least, greatest, out=array)
+
     def codes(self, array: Array) -> Array:
         """Return the whole part of numbers from 0 up to HISTOGRAM_BINS, as bytes."""
         return array.astype(np.uint8)
 
     def count_codes(self, codes: Array) -> Integers:
         """Return how often each code occurs, (num_heads, HISTOGRAM_BINS)."""
-        counted = [np.bincount(of_head.ravel(), minlength=HISTOGRAM_BINS) for of_head in codes]
+        counted = [_count(of_head.reshape(-1), np.bincount) for of_head in codes]
         return np.asarray(counted, dtype=np.int64).reshape(-1, HISTOGRAM_BINS)
 
     def zero_largest(self, array: Array) -> None:
@@ -85,6 +138,10 @@ class NumpyKernels:
     def as_array(self, values: Floats, like: Array) -> Array:
         """Return host values as an array of the dtype of another."""
         return values.astype(like.dtype)
+
+    def as_index(self, indices: Integers, like: Array) -> Array:
+        """Return indices as they are."""
+        return indices
 
     def select(self, array: Array, indices: Integers, dimension: int) -> Array:
         """Return the given indices along a dimension; a view where they are contiguous."""
@@ -119,25 +176,56 @@ class TorchKernels:
 
         return torch.sub(array, about, out=out)
 
+    def empty(self, shape: tuple[int, ...], like: Array) -> Array:
+        """Return memory on the device and of the dtype of another array."""
+        return like.new_empty(shape)
+
+    def product(self, left: Array, right: Array, out: Array) -> None:
+        """Write the products of the rows of two arrays of three dimensions."""
+        import torch
+
+        torch.matmul(left, right.mT, out=out)
+
+    def multiply(self, left: Array, right: Array, out: Array) -> None:
+        """Write products of elements."""
+        import torch
+
+        torch.mul(left, right, out=out)
+
+    def squares(self, array: Array, spare: Array) -> Array:
+        """Return the sums of squares along the last dimension; a spare array may be written to."""
+        import torch
+
+        return torch.linalg.vector_norm(array, dim=-1) ** 2
+
+    def exponential(self, array: Array, out: Array) -> None:
+        """Write exponentials."""
+        import torch
+
+        if array.device.type == "cpu" and torch.get_num_threads() <= _FEW:
+            # NumPy's is twice as quick, and runs on one thread.
+            np.exp(array.numpy(), out=out.numpy())
+        else:
+            torch.exp(array, out=out)
+
+    def clip(self, array: Array, least: float, greatest: float) -> None:
+        """Limit elements, in place."""
+        array.clamp_(least, greatest)
+
     def codes(self, array: Array) -> Array:
         """Return the whole part of numbers from 0 up to HISTOGRAM_BINS, as bytes."""
         import torch
 
+        if array.device.type == "cpu":
+            # NumPy does it in lanes.
+            return torch.from_numpy(array.numpy().astype(np.uint8))
         return array.to(torch.uint8)
 
     def count_codes(self, codes: Array) -> Integers:
         """Return how often each code occurs, (num_heads, HISTOGRAM_BINS)."""
-        return np.stack([self._count(of_head.reshape(-1)) for of_head in codes])
-
-    def _count(self, codes: Array) -> Integers:
         import torch
 
-        if codes.shape[0] < _PAIRING or codes.shape[0] % 2:
-            return np.asarray(torch.bincount(codes, minlength=HISTOGRAM_BINS).cpu().numpy())
-        # Two codes at a time, as one number of 16 bits: half as many steps of a serial loop.
-        pairs = torch.bincount(codes.view(torch.int16), minlength=256 * HISTOGRAM_BINS)
-        table = pairs.reshape(HISTOGRAM_BINS, 256)[:, :HISTOGRAM_BINS]
-        return np.asarray((table.sum(0) + table.sum(1)).cpu().numpy())
+        return np.stack([_count(of_head.reshape(-1), torch.bincount) for of_head in codes])
 
     def zero_largest(self, array: Array) -> None:
         """Write 0 over one largest element along the last dimension."""
@@ -148,6 +236,12 @@ class TorchKernels:
         import torch
 
         return torch.from_numpy(np.ascontiguousarray(values)).to(like.device, like.dtype)
+
+    def as_index(self, indices: Integers, like: Array) -> Array:
+        """Return indices as a tensor on the device of another."""
+        import torch
+
+        return torch.from_numpy(indices).to(like.device)
 
     def select(self, array: Array, indices: Integers, dimension: int) -> Array:
         """Return the given indices along a dimension; a view where they are contiguous."""
@@ -170,8 +264,22 @@ def kernels_of(array: Array) -> Kernels:
     return TorchKernels() if is_torch(array) else NumpyKernels()
 
 
+_FEW = 2
+"""Threads of torch up to which one of NumPy is as quick."""
+
 _PAIRING = 2**16
 """Codes from which the table of pairs is worth its size."""
+
+
+def _count(codes: Array, bincount: Any) -> Integers:
+    """Count codes with the bincount of their library."""
+    if codes.shape[0] < _PAIRING or codes.shape[0] % 2:
+        return to_numpy(bincount(codes, minlength=HISTOGRAM_BINS))
+    # Two codes at a time, as one number of 16 bits: half as many steps of a serial loop.
+    namespace = kernels_of(codes).namespace
+    pairs = to_numpy(bincount(codes.view(namespace.int16), minlength=256 * HISTOGRAM_BINS))
+    table = pairs.reshape(HISTOGRAM_BINS, 256)[:, :HISTOGRAM_BINS]
+    return np.asarray(table.sum(axis=0) + table.sum(axis=1))
 
 
 def contiguous(indices: Integers) -> slice | None:

@@ -12,6 +12,7 @@ from rootdk._lib.errors import ArgumentError
 from rootdk.engines import blocked, compiled, fused, linear, reference
 from rootdk.engines.call import Call, UnfitError
 from rootdk.engines.fill import Filled
+from rootdk.engines.rownumbers import SOFTMAX
 
 SMALL = 2.0**26
 """Multiplications below which time is all overhead, and the order of the engines decides."""
@@ -63,7 +64,7 @@ def of_linear(call: Call, names: set[str]) -> float:
 
 def of_blocked(call: Call, names: set[str]) -> float:
     """Return the cost of the blocked engine: a product, and so much again for each score."""
-    softmax = bool(names & compiled.SOFTMAX)
+    softmax = bool(names & SOFTMAX)
     if compiled.fits(call):
         each = 12.0 + 30.0 * softmax + 30.0 * ("score_histogram" in names)
         return _scores(call) * (call.head_dim + each)

@@ -154,10 +154,14 @@ class RowBlock(SoftmaxFormulas):
         """Pseudo-random numbers of the rows."""
         return priorities(self._tile.entries, self.visible_keys)
 
+    def gaps(self, head: int, row: int) -> Floats:
+        """Return the final scores of a row's visible keys less the largest of them."""
+        gaps, mask = host(self._softmax.gaps[head, row]), self._tile.mask
+        if mask is None:
+            return gaps
+        return np.asarray(gaps[to_numpy(mask[head if mask.shape[0] > 1 else 0, row])])
+
     def sorted_weights(self, head: int, row: int) -> Floats:
         """Return the weights of one row's visible keys, largest first."""
-        gaps, mask = host(self._softmax.gaps[head, row]), self._tile.mask
-        if mask is not None:
-            gaps = gaps[to_numpy(mask[head if mask.shape[0] > 1 else 0, row])]
-        descending = np.sort(np.exp(gaps))[::-1]
+        descending = np.sort(np.exp(self.gaps(head, row)))[::-1]
         return np.asarray(descending * self.max_weight[head, row])

@@ -9,6 +9,19 @@ import numpy as np
 
 from rootdk.engines.softmax_formulas import SoftmaxFormulas
 from rootdk.stats.block import Booleans, Floats, Integers
+from rootdk.stats.statistic import BlockStatistic, statistics
+
+SOFTMAX = {"row_entropy", "row_first_key", "row_jacobian_norm", "row_logsumexp", "row_maximum"}
+SOFTMAX |= {"row_samples", "row_squares"}
+"""The statistics that need the softmax."""
+
+_HOME = "rootdk.stats.statistics."
+
+
+def of_rows(name: str) -> bool:
+    """Tell whether a statistic is known to read numbers of rows only."""
+    kind = statistics()[name]
+    return issubclass(kind, BlockStatistic) and kind.__module__.startswith(_HOME)
 
 
 class _Columns:

@@ -1,0 +1,103 @@
+"""What the rows of a block do not see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rootdk._lib.arrays import Array, to_numpy
+from rootdk.engines.call import Call
+from rootdk.engines.kernels import kernels_of
+from rootdk.stats.block import Integers
+
+
+def mask_of(call: Call, element: int, heads: slice, rows: Integers, span: slice) -> Array | None:
+    """Return which scores of some rows are visible, (heads or 1, rows, keys); None if all are."""
+    xp, kernels = call.xp, kernels_of(call.query)
+    first, past = call.reach(rows)
+    mask = part_of(call.mask, element, heads, rows, span)
+    bias = part_of(call.bias, element, heads, rows, span)
+    if bias is not None:
+        shown = bias != -np.inf
+        mask = shown if mask is None else mask & shown
+    if np.all(first == span.start) and np.all(past == span.stop):
+        shape = (1, len(rows), span.stop - span.start)
+        return None if mask is None else xp.broadcast_to(mask, (mask.shape[0], *shape[1:]))
+    position = xp.arange(span.start, span.stop, device=call.query.device)
+    ends = (kernels.as_index(end, call.query)[:, None] for end in (first, past))
+    within = ((position >= next(ends)) & (position < next(ends)))[None]
+    return within if mask is None else within & mask
+
+
+def part_of(
+    array: Array | None, element: int, heads: slice, rows: Integers, span: slice
+) -> Array | None:
+    """Return what a broadcast (batch, num_heads, queries, keys) array says of some rows."""
+    if array is None:
+        return None
+    part = array[element if array.shape[0] > 1 else 0]
+    part = part[heads] if part.shape[0] > 1 else part
+    part = kernels_of(part).select(part, rows, 1) if part.shape[1] > 1 else part
+    return part[..., span] if part.shape[2] > 1 else part
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """What the rows of a block do not see, by ranges of keys outside which they see all.
+
+    Attributes
+    ----------
+    seen : array of int64, shape (heads or 1, rows)
+        Visible keys of each row.
+    parts : list of (slice, array)
+        Ranges of keys, and 1 for each that a row sees of them, 0 for others.
+    """
+
+    seen: Integers
+    parts: list[tuple[slice, Array]]
+
+    def visible(self, shape: tuple[int, ...]) -> Integers:
+        """Return visible keys of each row, (heads, rows)."""
+        return np.broadcast_to(self.seen, shape[:2])
+
+    def leave_out(self, scores: Array) -> None:
+        """Write 0 over what is not seen."""
+        for keys, ones in self.parts:
+            of_part = scores[..., keys]
+            of_part *= ones
+
+    def put_out(self, scores: Array, number: float) -> None:
+        """Add a number to what is not seen."""
+        for keys, ones in self.parts:
+            of_part = scores[..., keys]
+            of_part += (1.0 - ones) * number
+
+
+def hidden_by(
+    call: Call,
+    element: int,
+    heads: slice,
+    rows: Integers,
+    reach: tuple[Integers, Integers],
+    span: slice,
+    like: Array,
+) -> Hidden:
+    """Return what rows do not see of a range of keys; numbers are of the dtype of an array."""
+    xp, kernels, (first, past) = call.xp, kernels_of(call.query), reach
+    if call.mask is not None:
+        mask = mask_of(call, element, heads, rows, span)
+        assert mask is not None
+        seen = to_numpy(xp.count_nonzero(mask, axis=-1)).astype(np.int64)
+        return Hidden(seen, [(slice(None), xp.astype(mask, like.dtype))])
+    edges = [(span.start, int(np.max(first))), (int(np.min(past)), span.stop)]
+    if edges[0][1] > edges[1][0]:
+        edges = [(span.start, span.stop)]
+    parts = []
+    for start, stop in edges:
+        if start < stop:
+            position = np.arange(start, stop)
+            within = (position >= first[:, None]) & (position < past[:, None])
+            ones = kernels.as_array(within.astype(np.float64), like)
+            parts.append((slice(start - span.start, stop - span.start), ones))
+    return Hidden((past - first)[None], parts)

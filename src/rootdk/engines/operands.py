@@ -1,0 +1,131 @@
+"""What the blocks of some heads share, and the blocks made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rootdk._lib.arrays import Array, float_info, to_numpy
+from rootdk.engines.call import Call, reduced_precision
+from rootdk.engines.hiding import mask_of, part_of
+from rootdk.engines.kernels import Kernels, kernels_of
+from rootdk.engines.rowblock import RowBlock
+from rootdk.engines.tile import Tile
+from rootdk.stats.block import Floats, Integers
+
+SMALL = 2**16
+"""A call of at most so many scores is computed in float64: its time is all overhead."""
+
+LARGEST_ERROR = 2.0**-10
+"""Nats that a score may be off by in float32, to first order, before float64 takes over."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Operands:
+    """What the blocks of some heads of one batch element share.
+
+    Attributes
+    ----------
+    element, heads
+        Which they are.
+    query : array, shape (num_heads, queries, head_dim)
+        As given.
+    key : array, shape (num_heads, keys, head_dim)
+        Less its mean, in the dtype computed in.
+    centre : array of float64, shape (num_heads, head_dim)
+        The mean of the keys; 0 where it is not finite.
+    finite : bool
+        Whether every score is finite, and stays so when it is doubled a few times.
+    error : float
+        Rounding error of a score, to first order.
+    arithmetic : str
+        The dtype computed in.
+    """
+
+    element: int
+    heads: slice
+    query: Array
+    key: Array
+    centre: Floats
+    finite: bool
+    error: float
+    arithmetic: str
+
+
+def operands_of(call: Call, element: int, heads: slice) -> Operands:
+    """Return what the blocks of some heads of a batch element share."""
+    xp, kernels = call.xp, kernels_of(call.query)
+    of_kv = np.arange(heads.start, heads.stop) // call.queries_per_kv_head
+    query = call.query[element, heads]
+    key = xp.astype(_per_head(call.key[element], of_kv, kernels), xp.float64)
+    centre = to_numpy(xp.sum(key, axis=-2)) / max(call.keys, 1)
+    centre = np.where(np.all(np.isfinite(centre), axis=-1, keepdims=True), centre, 0.0)
+    key = key - kernels.as_array(centre, key)[:, None, :]
+    size = abs(call.scale) * _largest_norm(query, call) * _largest_norm(key, call)
+    chosen = _arithmetic(call, size)
+    limits = float_info(chosen)
+    return Operands(
+        element=element,
+        heads=heads,
+        query=query,
+        key=xp.astype(key, kernels.dtype(chosen)),
+        centre=centre,
+        finite=bool(np.isfinite(size)) and size < limits.max / 64.0,
+        error=4.0 * limits.eps * size if np.isfinite(size) else 0.0,
+        arithmetic=chosen,
+    )
+
+
+def _per_head(key: Array, of_kv: Integers, kernels: Kernels) -> Array:
+    distinct = np.unique(of_kv)
+    shared = kernels.select(key, distinct, 0)
+    if len(distinct) == len(of_kv) or len(distinct) == 1:
+        return shared
+    return shared[kernels.as_index(of_kv - distinct[0], shared)]
+
+
+def _largest_norm(array: Array, call: Call) -> float:
+    """Return the largest Euclidean norm of a row of a (num_heads, rows, head_dim) array."""
+    xp = call.xp
+    if 0 in array.shape:
+        return 0.0
+    values = xp.astype(array, xp.float64)
+    return float(xp.sqrt(xp.max(xp.sum(values * values, axis=-1))))
+
+
+def _arithmetic(call: Call, size: float) -> str:
+    if float_info(call.query).bits > 32 or reduced_precision(call) is not None:
+        return "float64"
+    if call.batch * call.num_heads * len(call.rows) * call.keys <= SMALL:
+        return "float64"
+    return "float32" if float_info("float32").eps * size <= LARGEST_ERROR else "float64"
+
+
+def block_of(call: Call, operands: Operands, rows: Integers) -> RowBlock:
+    """Return a block of rows."""
+    kernels, xp = kernels_of(call.query), call.xp
+    first, past = call.reach(rows)
+    start = min(int(np.min(first)), call.keys - 1)
+    span = slice(start, max(int(np.max(past)), start + 1))
+    query = kernels.select(operands.query, rows, 1)
+    entries = to_numpy(query).astype(np.float64)
+    bias = part_of(call.bias, operands.element, operands.heads, rows, span)
+    mask = mask_of(call, operands.element, operands.heads, rows, span)
+    scaled = kernels.as_array(entries * call.scale, operands.key)
+    tame = operands.finite and (bias is None or bool(xp.all(bias < np.inf)))
+    tile = Tile(
+        xp=xp,
+        kernels=kernels,
+        query=scaled,
+        key=operands.key[:, span],
+        entries=entries,
+        offset=call.scale * np.matmul(entries, operands.centre[:, :, None])[..., 0],
+        mask=mask,
+        bias=bias,
+        softcap=call.softcap,
+        starts_at_first_key=span.start == 0 and span.stop > 0,
+        tame=tame,
+        error=operands.error,
+    )
+    return RowBlock(tile)
