@@ -3,7 +3,9 @@ r"""The fused engine: entropy and concentration from torch's own attention kerne
 With scores s, their logsumexp L and V = K, the kernel's output A = Σ w·k gives
 H = L − scale·q·A, and the logsumexp of the doubled scores gives Σw² = exp(L₂ − 2L). So two
 calls of a stock kernel, and no kernel of ours, measure every row. Keys are centred first,
-which changes no weight, and keeps what is subtracted small.
+which changes no weight, and keeps what is subtracted small. A mask hides from both calls alike.
+A bias of keys is one more value, whose mean over the weights is its expectation:
+H = L − scale·q·A − E[bias]; in the second call it is doubled, as the scores are.
 
 The kernels that return L are no public part of torch. Each is tried on a small call with a
 known answer before it is believed, on each device and dtype.
@@ -17,14 +19,19 @@ from typing import Any
 import numpy as np
 
 from rootdk._lib.arrays import float_info, is_torch, to_numpy
+from rootdk.engines.added import Added, is_masked, is_spelt_out
 from rootdk.engines.call import Call, reduced_precision
 from rootdk.engines.entries import SOURCES
 from rootdk.engines.fill import Filled, fill
+from rootdk.engines.kernels import kernels_of
 from rootdk.engines.softmax_rows import SoftmaxRows
 from rootdk.stats.block import Floats
 
 MEASURED = ("counts", "row_entropy", "row_logsumexp", "row_squares")
 """The statistics of scores that the kernels give."""
+
+LARGEST_MASK = 2**24
+"""Scores up to which what is hidden is spelt out for a kernel."""
 
 ABSOLUTE, RELATIVE = 0.01, 0.01
 """An entropy may be off by so many nats, and by such a part of itself."""
@@ -43,28 +50,30 @@ def refusal(call: Call, names: set[str]) -> str | None:
         return f"{', '.join(others)} cannot be had from a fused kernel"
     if not is_torch(call.query):
         return f"{call.library} has no fused kernel"
-    if call.softcap is not None or call.mask is not None or call.bias is not None:
-        return "softcap, mask and bias are no part of what the kernels' results follow from"
-    if call.window != (None, None) or call.segments is not None:
-        return "the kernels know no window and no segments"
-    if len(call.rows) < call.queries:
-        return "the kernels take all rows"
-    if call.causal is not None and call.queries != call.keys:
-        return "the kernels' causal order is that of square scores"
+    if call.softcap is not None:
+        return "a softcap is no part of what the kernels' results follow from"
+    if call.bias is not None and call.bias.shape[2] > 1:
+        return "the expectation of a bias that differs by query is no output of a kernel"
+    if is_spelt_out(call) and len(call.rows) * call.keys > LARGEST_MASK:
+        return "the kernels would need all of a mask"
     if not all((call.batch, call.num_heads, call.queries, call.keys, call.head_dim)):
         return "there is nothing to compute"
     return _why_not_accurate(call)
 
 
 def _why_not_accurate(call: Call) -> str | None:
+    import torch
+
     reduced = reduced_precision(call)
     if reduced is not None:
         return reduced
     dtypes = _dtypes(call)
-    if _kernel(call.query.device.type, dtypes[-1]) is None:
+    if _kernel(call.query.device.type, dtypes[-1], is_masked(call)) is None:
         return f"no kernel for {call.query.device.type} and {dtypes[-1]} returns what is expected"
     key, _ = _centred(call)
     size = abs(call.scale) * _largest_norm(call.query) * _largest_norm(key)
+    if call.bias is not None:
+        size += float(call.bias.where(call.bias > -torch.inf, 0.0).abs().amax())
     if not float_info(dtypes[-1]).eps * size <= ABSOLUTE:  # not so for NaN
         return f"scores of up to {size:.3g} are too large for {dtypes[-1]}"
     return None
@@ -98,33 +107,45 @@ def _measure(
     """Return the rows of a call, and the kernel; None if they are not accurate enough."""
     import torch
 
-    kernel = _kernel(call.query.device.type, dtype)
+    kernel = _kernel(call.query.device.type, dtype, is_masked(call))
     if kernel is None:
         return None
     key, centre = _centred(call)
-    query = call.query.to(getattr(torch, dtype))
+    own = kernels_of(call.query).select(call.query, call.rows, 2)
+    query = own.to(getattr(torch, dtype))
     key = key.to(query.dtype).repeat_interleave(call.queries_per_kv_head, dim=1)
-    causal = call.causal is not None
-    mean, logsumexp = _attend(kernel, query, key, causal=causal, scale=call.scale)
-    whole = query.to(torch.float64 if dtype == "float64" else torch.float32)
-    expected = call.scale * torch.linalg.vecdot(whole, mean.to(whole.dtype))
+    added = Added.of(call, query)
+    causal = call.causal is not None and not added.spells_out_order
+    value, whole = key, query.to(torch.float64 if dtype == "float64" else torch.float32)
+    if added.of_key is not None:
+        # Kernels want all three of one width; a zero changes no score.
+        value = torch.cat([key, added.of_key], dim=-1)
+        query, key = (torch.nn.functional.pad(each, (0, 1)) for each in (query, key))
+    mean, logsumexp = _attend(
+        kernel, query, key, value, added.bias, causal=causal, scale=call.scale
+    )
+    mean = mean.to(whole.dtype)
+    own_mean = mean[..., : call.head_dim]
+    expected = call.scale * torch.linalg.vecdot(whole, own_mean)
+    if added.of_key is not None:
+        expected = expected + mean[..., -1]
     entropy = _rows(logsumexp - expected)
     if not must:
-        norms = torch.linalg.vector_norm(whole, dim=-1) * torch.linalg.vector_norm(mean, dim=-1)
-        error = float_info(dtype).eps * abs(call.scale) * _rows(norms)
+        norms = [torch.linalg.vector_norm(each, dim=-1) for each in (whole, own_mean)]
+        error = float_info(dtype).eps * abs(call.scale) * _rows(norms[0] * norms[1])
         if np.any(error > ABSOLUTE + RELATIVE * entropy):
             return None
     squares = None
     if "row_squares" in names:
-        _, doubled = _attend(kernel, query, key, causal=causal, scale=2.0 * call.scale)
+        twice = None if added.bias is None else 2.0 * added.bias
+        _, doubled = _attend(kernel, query, key, key, twice, causal=causal, scale=2.0 * call.scale)
         squares = np.minimum(_rows(doubled - 2.0 * logsumexp), 0.0)
     column = _per_head(call, centre).unsqueeze(-1)
-    offset = _rows(torch.matmul(call.query.to(torch.float64), column).squeeze(-1))
-    first, past = call.reach(call.rows)
-    visible = np.tile(past - first, call.batch)
+    offset = _rows(torch.matmul(own.to(torch.float64), column).squeeze(-1))
+    visible = added.visible
     return (
         SoftmaxRows(
-            visible_keys=np.broadcast_to(visible, entropy.shape),
+            visible_keys=visible,
             entropy=np.clip(entropy, 0.0, np.log(np.maximum(visible, 1))),
             logsumexp=_rows(logsumexp) + call.scale * offset.reshape(entropy.shape),
             log_sum_squares=squares,
@@ -159,41 +180,52 @@ def _rows(of_batch: Any) -> Floats:
     return np.moveaxis(values, 0, 1).reshape(values.shape[1], -1)
 
 
-def _attend(kernel: str, query: Any, key: Any, *, causal: bool, scale: float) -> tuple[Any, Any]:
-    """Return output, with the keys for values, and logsumexp of a kernel."""
+def _attend(
+    kernel: str, query: Any, key: Any, value: Any, bias: Any, *, causal: bool, scale: float
+) -> tuple[Any, Any]:
+    """Return output and logsumexp of a kernel."""
     import torch
 
     operator = getattr(torch.ops.aten, kernel)
     if kernel.endswith("efficient_attention"):
         output, logsumexp, *_ = operator(
-            query, key, key, None, True, 0.0, is_causal=causal, scale=scale
+            query, key, value, bias, True, 0.0, is_causal=causal, scale=scale
         )
+    elif bias is None:
+        output, logsumexp, *_ = operator(query, key, value, 0.0, causal, scale=scale)
     else:
-        output, logsumexp, *_ = operator(query, key, key, 0.0, causal, scale=scale)
+        output, logsumexp, *_ = operator(
+            query, key, value, 0.0, causal, attn_mask=bias, scale=scale
+        )
     # Some kernels pad the rows.
     return output, logsumexp[..., : query.shape[2]]
 
 
 @cache
-def _kernel(device: str, dtype: str) -> str | None:
+def _kernel(device: str, dtype: str, masked: bool) -> str | None:
     """Return the first kernel that does to a small call what it should."""
-    return next((name for name in _KERNELS.get(device, ()) if _holds(name, device, dtype)), None)
+    names = _KERNELS.get(device, ())
+    return next((name for name in names if _holds(name, device, dtype, masked)), None)
 
 
-def _holds(kernel: str, device: str, dtype: str) -> bool:
+def _holds(kernel: str, device: str, dtype: str, masked: bool) -> bool:
     import torch
 
     values = torch.linspace(-1.0, 1.0, 2 * 9 * 8, dtype=torch.float64, device="cpu")
     query = torch.sin(37.0 * values).reshape(1, 2, 9, 8).to(device, getattr(torch, dtype))
     key = torch.cos(53.0 * values).reshape(1, 2, 9, 8).to(query)
-    for causal in (False, True):
+    hidden = torch.ones(9, 9, dtype=torch.bool, device=device).triu(1)
+    bias = torch.where(hidden, -torch.inf, query[:, :, :, :1]).to(query.dtype)
+    for causal in (False,) if masked else (False, True):
         try:
-            output, logsumexp = _attend(kernel, query, key, causal=causal, scale=0.7)
+            output, logsumexp = _attend(
+                kernel, query, key, key, bias if masked else None, causal=causal, scale=0.7
+            )
         except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
             return False
         scores = 0.7 * query.double() @ key.double().transpose(-1, -2)
+        scores = scores + bias.double() if masked else scores
         if causal:
-            hidden = torch.ones(9, 9, dtype=torch.bool, device=device).triu(1)
             scores = scores.masked_fill(hidden, -torch.inf)
         exact = torch.logsumexp(scores, -1), torch.softmax(scores, -1) @ key.double()
         within = 16.0 * float_info(dtype).eps
