@@ -6,7 +6,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal, TypeAlias
 
 from rootdk._lib import discovery
@@ -62,12 +62,12 @@ class Quantity:
         """One sentence, mathematics, shape, unit, value on empty input, source."""
         return inspect.getdoc(self.formula) or ""
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[str, ...]:
         """Names of the statistics and facts that the formula takes."""
         return tuple(inspect.signature(self.formula).parameters)
 
-    @property
+    @cached_property
     def needs(self) -> tuple[str, ...]:
         """Names of the statistics that the formula takes."""
         return tuple(name for name in self.parameters if name not in FACTS)
