@@ -23,7 +23,7 @@ from rootdk.engines.workers import Workers, float32_at_least, hired, in_reach
 from rootdk.stats.block import HISTOGRAM_BINS, Integers
 from rootdk.stats.statistic import BlockStatistic, statistics
 
-WORTH = 2**21
+WORTH = 2**22
 """Scores from which compiled code earns the time that loading it takes."""
 
 TOGETHER = 2**16
@@ -138,7 +138,7 @@ class _Work:
             visible_keys=counts[..., 0],
             priorities=counts[..., 1],
             histogram=bins,
-            gaps=lambda at, row: heads[at].gaps(call, int(rows[row])),
+            gaps=lambda at, row: heads[at].gaps(call, int(rows[row]), (int(first[row]), int(past[row]))),
         )
 
     def _tasks(self, rows: int, heads: int) -> list[tuple[int, int, int]]:

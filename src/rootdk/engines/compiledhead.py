@@ -74,11 +74,10 @@ class Head:
         part = float32_at_least(part)
         return start, np.broadcast_to(part, (stop - start, self.keys.of_call))
 
-    def gaps(self, call: Call, row: int) -> Floats:
+    def gaps(self, call: Call, row: int, reach: tuple[int, int]) -> Floats:
         """Return the final scores of a row's visible keys less the largest of them."""
         keys = self.keys
-        first, past = (int(end[0]) for end in call.reach(np.asarray([row])))
-        past = min(past, keys.count)
+        first, past = reach[0], min(reach[1], keys.count)
         entries = self.query[row].astype(np.float64)
         scores = np.empty(keys.count, dtype=np.float32)
         self.kernels.scores_of((entries * call.scale).astype(np.float32), keys.laid, scores)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import ClassVar, NoReturn
 
@@ -123,6 +123,7 @@ class Rule(ABC):
         return f"<{self.code} {self.name}>"
 
 
+@cache
 def reads(method: Judging) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names that a judging method needs, and those that it takes if there are any.
 
