@@ -7,6 +7,7 @@ that ``import rootdk`` costs nothing and loads no framework.
 ``check``              is the attention in this model scaled, masked and normalised
                        as it should be, and if not, which line is wrong?
 ``identify``           what does this attention function really compute?
+``capture``            the tensors of every attention call, in a file that ``check`` reads
 ``diagnose``           the same question, for someone who has only measured a spread
 ``measure``            statistics of one attention call, per head
 ``attention``          the reference: slow, obvious, on any array library
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from rootdk import lab
     from rootdk.attention import attention, entropy_nats, logsumexp, softmax, softmax_jacobian
+    from rootdk.capture import capture
     from rootdk.check import check
     from rootdk.diagnose import diagnose
     from rootdk.engines import measure
@@ -52,6 +54,7 @@ __all__ = [
     "Unhandled",
     "__version__",
     "attention",
+    "capture",
     "check",
     "diagnose",
     "entropy_nats",
@@ -73,6 +76,7 @@ _HOMES = {
     "Summary": "rootdk.stats",
     "Unhandled": "rootdk.records",
     "attention": "rootdk.attention",
+    "capture": "rootdk.capture",
     "check": "rootdk.check",
     "diagnose": "rootdk.diagnose",
     "entropy_nats": "rootdk.attention",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -30,9 +31,11 @@ def check(
 
     Parameters
     ----------
-    model : torch.nn.Module, or a function of JAX arrays
+    model : torch.nn.Module, a function of JAX arrays, a path or a mapping
         The model, in training or evaluation mode; it is left as it was. A function of JAX can be
-        a module of Flax, Equinox or Keras, compiled or not.
+        a module of Flax, Equinox or Keras, compiled or not. A path names an ``.onnx`` model, or
+        tensors saved elsewhere, in a ``.npz`` or ``.safetensors`` file or a mapping of arrays,
+        named as docs/saved-tensors.md says.
     *args, **kwargs
         What the model is called with. Only ``rootdk``, and ``expect`` where the model's
         forward has no parameter of that name, are not passed on.
@@ -80,7 +83,9 @@ def check(
 
 
 def _name(model: object) -> str:
-    """The name of a function, or of a module's class."""
+    """The name of a file, of a function, or of a module's class."""
+    if isinstance(model, str | Path):
+        return str(model)
     return str(getattr(model, "__name__", type(model).__name__))
 
 

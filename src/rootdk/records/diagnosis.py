@@ -27,7 +27,10 @@ class FindingsError(RootdkError, AssertionError):
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """What the figures depend on: versions, device, dtype, modes, seed."""
+    """What the figures depend on: versions, device, dtype, modes, seed.
+
+    The device is empty where nothing was run: the tensors were saved elsewhere.
+    """
 
     versions: Mapping[str, str] = field(default_factory=dict)
     device: str = "cpu"

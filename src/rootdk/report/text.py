@@ -82,10 +82,8 @@ def _circumstances(diagnosis: Diagnosis) -> str:
     mode = "training mode" if there.training else "eval mode"
     autocast = f", autocast {there.autocast}" if there.autocast else ""
     reason = f" ({diagnosis.state_reason})" if diagnosis.state_reason else ""
-    return (
-        f"{diagnosis.target}: {diagnosis.state}{reason}; "
-        f"{there.dtype} on {there.device}{autocast}, {mode}"
-    )
+    ran = f" on {there.device}{autocast}, {mode}" if there.device else ", nothing was run"
+    return f"{diagnosis.target}: {diagnosis.state}{reason}; {there.dtype}{ran}"
 
 
 RENDERER = Renderer(name="text", suffixes=(".txt",), render=render)

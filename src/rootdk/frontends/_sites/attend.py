@@ -47,6 +47,7 @@ from rootdk.frontends._sites.recompute import (
 )
 from rootdk.frontends._sites.recording import Recording
 from rootdk.frontends._sites.replay import require_operand
+from rootdk.frontends._sites.tapping import kept_weights
 from rootdk.stats import Summary
 
 __all__ = ["Attending"]
@@ -196,6 +197,7 @@ class Attending(MeetsValues, ByHand, Calls):
             )
         self._check_operands(pending)
         if self.statistics:
+            pending.kept = kept_weights(pending, weights, masks)
             self._later(pending, self._measurement(pending, rows, columns, scale, masks))
 
     def _measurement(
@@ -203,6 +205,8 @@ class Attending(MeetsValues, ByHand, Calls):
     ) -> Callable[[Array | None], Summary | None]:
         inputs = self.projection_input(pending.query_trail)
         taking = Taking(pending, rows, columns, masks)
+        if taking.some:
+            pending.kept = None
         rows, columns = taking.operands(rows, columns)
         masks = taking.masks(masks)
         return lambda value: measure_site(

@@ -20,6 +20,7 @@ from rootdk.frontends._sites.pending import Pending, kv_heads, settle_vectors, w
 from rootdk.frontends._sites.recompute import Mismatch
 from rootdk.frontends._sites.recording import Recording
 from rootdk.frontends._sites.replay import require_operand
+from rootdk.frontends._sites.tapping import kept_output
 from rootdk.records import Addend
 
 __all__ = ["Calls", "four"]
@@ -137,6 +138,7 @@ class Calls:
                         f"{pending.mismatch.difference:.3g} (the dtype allows "
                         f"{pending.mismatch.bound:.3g})"
                     )
+                pending.kept = kept_output(observed)
             self._compare_operands(pending, node, tensors, trails)
         except UnresolvedError as reason:
             pending.unresolved = str(reason)
@@ -200,6 +202,7 @@ class Calls:
             score_dtype=pending.score_dtype,
             value=call.value,
             inputs=self.projection_input(trails[0]),
+            kept=pending.kept,
         )
 
 

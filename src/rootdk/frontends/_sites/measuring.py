@@ -9,6 +9,7 @@ import numpy as np
 
 from rootdk._lib.arrays import Array, compute_dtype, namespace
 from rootdk.engines import measure
+from rootdk.frontends import _tap
 from rootdk.frontends._graph.scores import ScoreLine
 from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.arrange import leading_labels
@@ -57,6 +58,7 @@ def measure_site(
         score_dtype=pending.score_dtype,
         inputs=inputs,
         value=value,
+        kept=pending.kept,
     )
 
 
@@ -74,6 +76,7 @@ def measure_call(
     causal: Any = None,
     value: Array | None = None,
     inputs: Array | None = None,
+    kept: _tap.Kept | None = None,
 ) -> Summary:
     """Measure with the constant factors moved off the operands and into the scale."""
     xp, working = namespace(query), compute_dtype(query)
@@ -87,18 +90,21 @@ def measure_call(
         bias = xp.astype(bias, query.dtype)
     if value is not None and value.dtype != query.dtype:
         value = xp.astype(value, query.dtype)
-    return measure(
-        plain(query),
-        plain(key),
-        value,
-        scale=scale,
-        mask=mask,
-        bias=bias,
-        causal=causal,
-        softcap=softcap,
-        score_dtype=score_dtype,
-        inputs=inputs,
+    query, key = plain(query), plain(key)
+    given: dict[str, Any] = {
+        "scale": scale,
+        "mask": mask,
+        "bias": bias,
+        "causal": causal,
+        "softcap": softcap,
+        "score_dtype": score_dtype,
+        "inputs": inputs,
+    }
+    summary = measure(query, key, value, **given)
+    _tap.offer(
+        _tap.Measured(summary=summary, query=query, key=key, value=value, kept=kept, **given)
     )
+    return summary
 
 
 def largest_raw_score(line: ScoreLine, summary: Summary) -> float | None:

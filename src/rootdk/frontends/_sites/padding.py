@@ -33,6 +33,11 @@ class Taking:
         self.queries = _partial(_filled(query)) if padded[0] else None
         self.keys = _partial(_filled(key) | seen) if seen is not None else None
 
+    @property
+    def some(self) -> bool:
+        """Whether some positions are left out."""
+        return self.queries is not None or self.keys is not None
+
     def operands(self, rows: Array, columns: Array) -> tuple[Array, Array]:
         """The operands, (leading…, positions, head_dim), without padding."""
         first, second = (self.queries, self.keys) if self._by_rows else (self.keys, self.queries)

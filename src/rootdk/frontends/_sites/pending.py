@@ -17,6 +17,7 @@ from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
 from rootdk.frontends._graph.weights import WeightsTrail
 from rootdk.frontends._sites.arrange import Arrangement
 from rootdk.frontends._sites.recompute import Mismatch
+from rootdk.frontends._tap import Kept
 from rootdk.records import Addend
 from rootdk.stats import Summary
 
@@ -71,6 +72,7 @@ class Pending:
     measure: Callable[[Array | None], Summary | None] | None = None
 
     cap: float | None = None
+    kept: Kept | None = None
 
     @property
     def softcap(self) -> float | None:

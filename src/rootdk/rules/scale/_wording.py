@@ -20,6 +20,7 @@ from rootdk.rules.scale._laws import (
 __all__ = ["fact", "other_readings", "remark"]
 
 _LOG2_E = math.log2(math.e)
+_SAVED = "saved tensors"
 
 
 def fact(site: AttentionSite, code: str, law: Law | None) -> str:
@@ -75,6 +76,8 @@ def remark(site: AttentionSite, state: State, severity: Severity, excuse: str | 
         return f"; {excuse}"
     if severity is Severity.ERROR:
         return ""
+    if site.spelling == _SAVED:
+        return "; nothing stored with the tensors accounts for it, and their code is not known"
     if state == "init":
         return "; nothing in graph, config or entries accounts for it"
     return (

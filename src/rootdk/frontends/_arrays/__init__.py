@@ -1,0 +1,1 @@
+"""Saved tensors: files of arrays from anywhere, read as data and measured."""
