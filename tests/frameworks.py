@@ -25,6 +25,8 @@ BEHIND_A_DOOR = {
     " is large enough to be worth it",
     "rootdk.frontends._jax": "JAX's own folders and types are looked at while a function is"
     " traced; it is imported when there is one",
+    "rootdk.frontends._onnx": "what reads and runs a graph is onnx's and onnxruntime's own; it is"
+    " imported when there is an ONNX model to run",
     "rootdk.frontends._torch": "a dispatch mode is a subclass of torch's; it is imported"
     " when there is a torch model to trace",
 }

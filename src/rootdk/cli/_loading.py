@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rootdk._lib.errors import ArgumentError
 from rootdk._lib.extras import require
 
-__all__ = ["DTYPES", "Loaded", "Request", "torch_dtype"]
+__all__ = ["DTYPES", "Loaded", "Request", "text_given", "torch_dtype"]
 
 DTYPES = ("auto", "float64", "float32", "bfloat16", "float16")
 
@@ -23,6 +24,7 @@ class Request:
     attention: str | None = None
     max_tokens: int | None = None
     seed: int = 0
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,3 +48,15 @@ def torch_dtype(name: str) -> Any:
     if name == "auto":
         return name
     return getattr(require("torch", extra="torch", purpose="to give a model a dtype"), name)
+
+
+def text_given(text: str | None, file: Path | None) -> str | None:
+    """Return the text of ``--text`` or ``--text-file``; None where neither is given."""
+    if file is None:
+        return text
+    if text is not None:
+        raise ArgumentError("--text and --text-file are both given; expected one of them")
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"--text-file {file} cannot be read: {error}") from None

@@ -18,6 +18,7 @@ __all__ = [
     "Format",
     "Heads",
     "Ignore",
+    "Inputs",
     "MaxTokens",
     "Output",
     "Seed",
@@ -40,7 +41,8 @@ Target = Annotated[
     typer.Argument(
         metavar="TARGET",
         help="package.module:callable or file.py:callable, which returns model, (model, args) or "
-        "(model, args, kwargs); a transformers model directory; or a .gguf file.",
+        "(model, args, kwargs); a transformers model directory; a .gguf or .onnx file; or a "
+        ".npz or .safetensors file of saved tensors.",
     ),
 ]
 Format = Annotated[
@@ -83,6 +85,14 @@ TextGiven = Annotated[
 ]
 TextFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Feed the text in this file (UTF-8).")
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="NAME=VALUE",
+        help="An input of an ONNX model: a .npy file, or sizes such as 1x128. Repeatable.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Seeds synthetic input, the pass and the sampled rows.")]
 Baseline = Annotated[

@@ -1,4 +1,4 @@
-"""TARGET: a callable in a module or a file, a model directory, or a GGUF file."""
+"""TARGET: a callable in a module or a file, a model directory, or a file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from rootdk._lib.errors import TargetError
 from rootdk.cli._failures import blamed_on
+from rootdk.cli._files import load_file
 from rootdk.cli._inputs import inputs_of
 from rootdk.cli._loading import Loaded, Request, torch_dtype
 from rootdk.cli._pretrained import is_pretrained, load_directory, load_gguf
@@ -20,9 +21,10 @@ from rootdk.cli._pretrained import is_pretrained, load_directory, load_gguf
 __all__ = ["callable_named", "load"]
 
 _FORMS = (
-    "expected package.module:callable, file.py:callable, "
-    "a transformers model directory or a .gguf file"
+    "expected package.module:callable, file.py:callable, a transformers model directory, "
+    "a .gguf or .onnx file, or a .npz or .safetensors file of saved tensors"
 )
+_FILES = (".onnx", ".npz", ".safetensors")
 
 
 def load(target: str, request: Request) -> Loaded:
@@ -43,6 +45,13 @@ def load(target: str, request: Request) -> Loaded:
         if not path.is_file():
             raise TargetError(f"{target} is no file; {_FORMS}")
         return load_gguf(path, request)
+    if path.suffix.lower() in _FILES:
+        return load_file(path, request, _FORMS)
+    if request.inputs:
+        raise TargetError(
+            f"--input is given for {target}, which brings inputs of its own; "
+            "expected it with an .onnx file only"
+        )
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
         raise TargetError(f"the target is {target!r}; {_FORMS}")

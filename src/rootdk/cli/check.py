@@ -41,6 +41,7 @@ def check(
     text: given.TextGiven = None,
     text_file: given.TextFile = None,
     max_tokens: given.MaxTokens = None,
+    inputs: given.Inputs = None,
     dtype: given.Dtype = None,
     attn: given.Attention = None,
     seed: given.Seed = 0,
@@ -53,7 +54,7 @@ def check(
     del traceback  # its callback has read it
     from rootdk.check import CheckOptions, Settings, find_pyproject, read_settings
     from rootdk.cli import _baseline
-    from rootdk.cli._loading import Request
+    from rootdk.cli._loading import Request, text_given
 
     found = find_pyproject(Path.cwd())
     settings = Settings() if found is None else read_settings(found)
@@ -70,7 +71,12 @@ def check(
         settings=settings,
     ).merged()
     request = Request(
-        text=_text(text, text_file), dtype=dtype, attention=attn, max_tokens=max_tokens, seed=seed
+        text=text_given(text, text_file),
+        dtype=dtype,
+        attention=attn,
+        max_tokens=max_tokens,
+        seed=seed,
+        inputs=tuple(inputs or ()),
     )
     diagnosis = _diagnose(target, request, options)
     new = diagnosis.findings
@@ -138,17 +144,6 @@ def _expectations(pairs: list[str]) -> dict[str, str]:
             raise ArgumentError.unexpected("--expect", pair, "GLOB=SCALE, such as '*=1/64'")
         expectations[pattern.strip()] = scale.strip()
     return expectations
-
-
-def _text(text: str | None, file: Path | None) -> str | None:
-    if file is None:
-        return text
-    if text is not None:
-        raise ArgumentError("--text and --text-file are both given; expected one of them")
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"--text-file {file} cannot be read: {error}") from None
 
 
 def _write(diagnosis: Diagnosis, renderer: Any, output: Path | None, *, heads: bool) -> None:
