@@ -180,8 +180,10 @@ def _leak_of(mask: MaskFacts, leak: float) -> str:
         return f"{start}: the boolean is added as 1 and 0"
     if mask.fill is not None:
         return f"{start}: its score is {mask.fill:.6g}, which other scores fall below"
+    if mask.leak_gap:
+        return f"{start} when its score lies {mask.leak_gap:.6g} above those of visible keys"
     if mask.leak_shift:
-        return f"{start} when visible scores lie {mask.leak_shift:.6g} below 0"
+        return f"{start} when visible scores lie at {mask.leak_shift:.6g}"
     return start
 
 

@@ -49,7 +49,8 @@ class MaskScaledWithScores(Rule):
     what is scaled; and behind a factor of 1. A position bias is a note because some published
     models mean it (Falcon scales ALiBi).
 
-    Of a function: where ``bias`` is declared with expect=. A factor on what the function itself
+    Of a function: where ``bias`` is declared with expect=, and where the argument is a mask of 1
+    and 0 that the function multiplies by its fill. A factor on what the function itself
     calls a position bias or ALiBi is a note.
 
     References
@@ -113,6 +114,8 @@ class MaskScaledWithScores(Rule):
         factor = mask.bias_factor
         if abs(factor - 1.0) <= _OF_ONE or abs(factor) <= _OF_ONE or "bias" in behaviour.expected:
             return
+        if mask.boolean is not None and mask.bias_argument == mask.argument and factor >= _A_FILL:
+            return
         argument = mask.bias_argument or mask.argument or "bias"
         is_position = any(word in argument.lower() for word in _POSITIONS)
         law = f" ({mask.bias_factor_law})" if mask.bias_factor_law else ""
@@ -166,9 +169,15 @@ class MaskScaledWithScores(Rule):
             masking(bias_argument="alibi", bias_factor=0.125),
         )
         yield silent_of("a function that adds what it is given", masking(bias_factor=1.00001))
+        yield silent_of(
+            "a mask of 1 and 0 times a fill", masking(bias_argument="mask", bias_factor=1e4)
+        )
         yield skips_of("a function without a mask", behaving(mask=None))
 
 
 _OF_ONE = 1e-3
+
+_A_FILL = 10.0
+"""A bias that acts as this many times itself is a mask of 1 and 0 that meets its fill."""
 
 _POSITIONS = ("alibi", "position", "relative", "rel_pos", "slopes")

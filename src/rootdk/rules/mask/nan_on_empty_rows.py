@@ -45,7 +45,8 @@ class NanOnEmptyRows(Rule):
     NaN was replaced on the way. It is a warning and not an error, since the forward result can
     be right when nothing reads the rows.
 
-    Of a function: where ``empty_rows`` are declared with expect=.
+    Of a function: where ``empty_rows`` are declared with expect=, and where a bias of -inf over
+    a whole row came from the caller.
 
     References
     ----------
@@ -79,7 +80,7 @@ class NanOnEmptyRows(Rule):
         """Yield one finding if a row that a mask empties gives NaN."""
         if behaviour.mask is None or not behaviour.mask.empty_rows:
             self.skip("no row could be emptied")
-        ways = [way for way, what in behaviour.mask.empty_rows.items() if what == "nan"]
+        ways = [w for w in _OWN_WAYS if behaviour.mask.empty_rows.get(w) == "nan"]
         if not ways or "empty_rows" in behaviour.expected:
             return
         yield self.finding(
@@ -109,6 +110,7 @@ class NanOnEmptyRows(Rule):
             says=("(by mask) gives NaN",),
         )
         yield silent_of("a function that gives zeros")
+        yield silent_of("a bias of -inf everywhere", masking(empty_rows={"bias": "nan"}))
         yield silent_of(
             "a function that is meant to",
             masking({"empty_rows": "nan"}, empty_rows={"mask": "nan"}),
@@ -123,3 +125,7 @@ def _no_empty_rows(summary: SummaryLike | None) -> bool:
         return float(np.nansum(measured(summary, "empty_rows"))) == 0.0
     except NotJudged:
         return False
+
+
+_OWN_WAYS = ("mask", "causal")
+"""Ways to empty a row in which the function itself writes -inf."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from rootdk.records import Behaviour, Severity, WindowAt
 from rootdk.rules._base import Findings, Rule
@@ -58,7 +59,7 @@ class WindowOffByOne(Rule):
         if behaviour.mask is None or not behaviour.mask.window:
             self.skip("the function takes no window, and none was declared")
         for window in behaviour.mask.window:
-            if window.seen_reach == window.asked_reach:
+            if _as_asked(window):
                 continue
             yield self.finding(
                 behaviour,
@@ -81,12 +82,18 @@ class WindowOffByOne(Rule):
         def reaching(asked: Reach, seen: Reach, name: str = "window") -> Behaviour:
             one = WindowAt(
                 argument=name,
-                asked=str(asked),
+                asked=str(tuple(-1 if side is None else side for side in asked)),
                 asked_reach=asked,
                 seen_reach=seen,
                 queries=20,
                 keys=20,
             )
+            return masking(window=(one,))
+
+        def counting(asked: Reach, seen: Reach) -> Behaviour:
+            behaviour = reaching(asked, seen, "sliding_window")
+            assert behaviour.mask is not None
+            one = replace(behaviour.mask.window[0], asked="3")
             return masking(window=(one,))
 
         yield fires_of(
@@ -109,7 +116,21 @@ class WindowOffByOne(Rule):
         )
         yield silent_of("the reach that was asked for", reaching((3, 0), (3, 0)))
         yield silent_of("open on one side", reaching((3, None), (3, None)))
+        yield silent_of("a count of keys behind, in a causal window", counting((2, None), (2, 0)))
+        yield fires_of(
+            "closed where it should be open",
+            Severity.ERROR,
+            reaching((3, None), (3, 0)),
+            says=("0 after the diagonal, not 3 keys before and every key after",),
+        )
         yield skips_of("a function without a window", behaving())
+
+
+def _as_asked(window: WindowAt) -> bool:
+    """Tell whether the reach is the one asked for; a count says nothing of the side after."""
+    is_pair = window.asked.strip().startswith(("(", "["))
+    sides = zip(window.asked_reach, window.seen_reach, strict=True)
+    return all(asked == seen or (asked is None and not is_pair) for asked, seen in sides)
 
 
 def _reach(reach: Reach) -> str:

@@ -51,15 +51,18 @@ def by_the_law(scale: ScaleFacts, formula: str, others: tuple[str, ...]) -> str:
     number = "" if formula == "1" else f" = {scale.value:.6g}"
     more = f"; the numbers also fit {' and '.join(others)}" if others else ""
     both = _BOTH if formula == "1/head_dim" else ""
-    return f"scores are multiplied by {formula}{number}, not {_standard(scale, sizes)}{both}{more}"
+    standard = _standard(scale.value, sizes)
+    return f"scores are multiplied by {formula}{number}, not {standard}{both}{more}"
 
 
 def by_no_law(scale: ScaleFacts) -> str:
     """Return the sentence for numbers that follow no known law."""
     law = scale.law
-    name = f" = {law.name}" if law is not None and law.name is not None else ""
-    sizes = scale.points[0].sizes
-    start = f"scores are multiplied by {scale.value:.6g}{name}, not {_standard(scale, sizes)}"
+    odd = max(scale.points, key=lambda p: abs(math.log(abs(p.scale) * math.sqrt(p.sizes.head_dim))))
+    number = f"{odd.scale:.6g}"
+    known = law is not None and law.name is not None and law.name != number
+    name = f" = {law.name}" if law is not None and known else ""
+    start = f"scores are multiplied by {number}{name}, not {_standard(odd.scale, odd.sizes)}"
     values = [p.scale for p in scale.points]
     if max(values) - min(values) <= _SAME * abs(values[0]):
         return f"{start}; it is the same number at all {len(values)} sizes tried"
@@ -113,9 +116,9 @@ def one_factor_each(varies: Varies) -> str:
     return f"each {_ALONG[varies.along]} has a factor of its own, as a learned one has"
 
 
-def _standard(scale: ScaleFacts, sizes: Sizes) -> str:
+def _standard(scale: float, sizes: Sizes) -> str:
     standard = 1.0 / math.sqrt(sizes.head_dim)
     return (
-        f"1/√head_dim = {standard:.6g} ({scale.value / standard:.4g} times it at head_dim "
+        f"1/√head_dim = {standard:.6g} ({scale / standard:.4g} times it at head_dim "
         f"{sizes.head_dim}, {sizes.heads} heads, {sizes.keys} keys)"
     )

@@ -103,6 +103,8 @@ def classify_function(behaviour: Behaviour) -> FunctionVerdict:
         raise NotJudged("the scale of the function was not measured")
     if behaviour.scale_as_expected:
         return FunctionVerdict(readings=_formulas(scale))
+    if _odd_rows(behaviour):
+        raise NotJudged("rows of weights sum to nothing that a softmax gives, so no score is known")
     return next(_verdicts(behaviour, scale), FunctionVerdict(readings=_formulas(scale)))
 
 
@@ -122,6 +124,15 @@ def _verdicts(behaviour: Behaviour, scale: ScaleFacts) -> Iterator[FunctionVerdi
         raise NotJudged("the scores are no linear function of q·k, so one number says nothing")
     yield from _by_law(behaviour, scale)
     yield from _by_argument(behaviour)
+
+
+def _odd_rows(behaviour: Behaviour) -> bool:
+    """Tell whether weights are no softmax's, whatever factor or sink it may have."""
+    softmax = behaviour.softmax
+    if softmax is None or behaviour.understood:
+        return False
+    explained = softmax.factor is not None or softmax.sink is not None
+    return softmax.rows_normalised is False and softmax.rows_at is None and not explained
 
 
 def _varying(behaviour: Behaviour, scale: ScaleFacts) -> Iterator[FunctionVerdict]:
@@ -193,7 +204,9 @@ def _candidates(scale: ScaleFacts) -> tuple[FunctionLaw, ...]:
     points = [p for p in scale.points if p.uncertainty <= _VAGUE * abs(p.scale)]
     if not points:
         return ()
-    return tuple(law for law in LAWS if all(_fits(point, law) for point in points))
+    grouped = any(p.sizes.kv_heads != p.sizes.heads for p in points)
+    laws = (law for law in LAWS if grouped or "kv_heads" not in law.formula)
+    return tuple(law for law in laws if all(_fits(point, law) for point in points))
 
 
 def _fits(point: ScalePoint, law: FunctionLaw) -> bool:

@@ -8,7 +8,15 @@ from typing import Any
 
 from rootdk._lib.arrays import float_info
 from rootdk._lib.errors import DtypeError
-from rootdk.records import AttentionSite, Behaviour, Normalisation, Observed, Severity, Verification
+from rootdk.records import (
+    AttentionSite,
+    Behaviour,
+    Normalisation,
+    Observed,
+    Severity,
+    SoftmaxFacts,
+    Verification,
+)
 from rootdk.rules._base import Findings, Rule
 from rootdk.rules._behaviour_examples import behaving, fires_of, silent_of, skips_of, softened
 from rootdk.rules._evidence import recomputed_output
@@ -51,8 +59,9 @@ class UnnormalisedRows(Rule):
     names the cause has fired: a factor on the weights, another axis, a second softmax, a mask
     after the softmax.
 
-    Of a function: where one factor explains all sums (RDK109), where ``row_sums`` are declared
-    with expect=, and for a difference of softmaxes, whose sums are all the same.
+    Of a function: where one factor explains all sums (RDK109), and where ``row_sums`` are
+    declared with expect=. Sums that are all the same, in a function that no single softmax
+    explains, are a note: a difference of two softmaxes has them.
 
     References
     ----------
@@ -63,7 +72,7 @@ class UnnormalisedRows(Rule):
     code = "RDK303"
     name = "unnormalised-rows"
     since = "0.1"
-    severities = (Severity.ERROR,)
+    severities = (Severity.ERROR, Severity.NOTE)
 
     def judge_sums(self, site: AttentionSite) -> Findings:
         """Yield one finding if a row's sum is out of bounds."""
@@ -97,13 +106,16 @@ class UnnormalisedRows(Rule):
             self.skip("the sums of the rows were not measured")
         if "row_sums" in behaviour.expected or softmax.factor is not None:
             return
+        if low <= _FROM_ONE and abs(high - 1.0) <= _FROM_ONE and _hides_keys(behaviour):
+            self.skip("the function hides keys unasked, and rows without a visible key sum to 0")
         tilted = softmax.sink_follows_maximum
         if softmax.sink is not None and not tilted:
             return
         if abs(low - 1.0) <= _FROM_ONE and abs(high - 1.0) <= _FROM_ONE:
             return
-        if high - low <= _FROM_ONE and (softmax.lowest_weight or 0.0) < -_FROM_ONE:
-            self.skip("some weights are negative and all sums the same: no single softmax")
+        other = high - low <= _FROM_ONE and (
+            not behaviour.understood or (softmax.lowest_weight or 0.0) < -_FROM_ONE
+        )
         end = (
             ": the denominator holds a further term that moves with the row's maximum, so that "
             "it is no sink"
@@ -112,8 +124,10 @@ class UnnormalisedRows(Rule):
         )
         yield self.finding(
             behaviour,
-            Severity.ERROR,
-            f"rows of weights sum to between {low:.6g} and {high:.6g}, not to 1{end}",
+            Severity.NOTE if other else Severity.ERROR,
+            f"rows of weights sum to between {low:.6g} and {high:.6g}, not to 1{end}"
+            f"{_first_seen(softmax)}",
+            excuse=_NO_SINGLE if other else None,
             evidence={
                 "fact": "softmax.row_sum",
                 "row_sum_min": low,
@@ -167,9 +181,11 @@ class UnnormalisedRows(Rule):
         yield silent_of(
             "a function with a sink", softened(row_sum_min=0.3, row_sum_max=0.9, sink=(0.0,))
         )
-        yield skips_of(
+        yield fires_of(
             "a difference of two softmaxes",
+            Severity.NOTE,
             softened(row_sum_min=0.2, row_sum_max=0.2, lowest_weight=-0.4),
+            says=("all sums are the same",),
         )
         yield skips_of("a function whose sums are not known", behaving(softmax=None))
 
@@ -186,3 +202,17 @@ def tolerance_of_sums(site: AttentionSite) -> float:
 
 
 _FROM_ONE = 1e-3
+
+_NO_SINGLE = "all sums are the same, and no single softmax explains the weights"
+
+
+def _hides_keys(behaviour: Behaviour) -> bool:
+    """Tell whether a plain call is causal or has a window, measured or declared."""
+    mask = behaviour.mask
+    return bool(mask is not None and mask.always_causal) or "window" in behaviour.expected
+
+
+def _first_seen(softmax: SoftmaxFacts) -> str:
+    """Return the sizes at which rows first did not sum to 1, where smaller ones did."""
+    at = softmax.rows_at
+    return "" if at is None else f"; first at {at.queries} queries and {at.keys} keys"

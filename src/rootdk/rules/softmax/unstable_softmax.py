@@ -97,8 +97,8 @@ class UnstableSoftmax(Rule):
             yield self.finding(
                 behaviour,
                 Severity.ERROR,
-                f"scores of {breaks:.4g} in {facts.dtype} give {OUTCOMES[outcome]}: nothing is "
-                f"subtracted from them before exp, which overflows at {end:.4g}",
+                f"scores of {breaks:.4g} in {facts.dtype} give {OUTCOMES[outcome]}: "
+                f"{_WHY[bool(facts.shift_uneven)]} before exp, which overflows at {end:.4g}",
                 evidence={
                     "fact": f"precision.{facts.dtype}.shift",
                     "breaks_at": breaks,
@@ -144,6 +144,12 @@ class UnstableSoftmax(Rule):
             precise(shift_breaks_at=100.0, shift_outcome="nan"),
             says=("scores of 100 in float32 give NaN", "overflows at 88.72"),
         )
+        yield fires_of(
+            "a function with one maximum for all rows",
+            Severity.ERROR,
+            precise(shift_breaks_at=120.0, shift_outcome="nan", shift_uneven=True),
+            says=("one number for all rows is subtracted",),
+        )
         yield silent_of("a function that subtracts the maximum")
         yield silent_of(
             "a function that breaks far beyond", precise(shift_breaks_at=5e3, shift_outcome="nan")
@@ -152,3 +158,9 @@ class UnstableSoftmax(Rule):
             "half precision that nobody asked for",
             precise("float16", shift_breaks_at=16.0, shift_outcome="nan"),
         )
+
+
+_WHY = {
+    False: "no maximum is subtracted from them",
+    True: "one number for all rows is subtracted from them, and not the row's own maximum,",
+}
