@@ -122,7 +122,7 @@ def past_is_hidden(q, k, v, causal=False):
     return weights_of(scores) @ v
 
 
-@fault("RDK405", "mask and scores are scaled together")
+@fault("RDK405", "mask and scores are scaled together", also="RDK408")
 def bias_scaled_too(q, k, v, attn_mask=None):
     scores = q @ k.swapaxes(-1, -2)
     if attn_mask is not None:
