@@ -26,7 +26,7 @@ def rectified(q, k, v):
     return scores @ v
 
 
-@fault("RDK109", "a share for nobody, the same in every row", also="RDK303")
+@fault("RDK303", "a share for nobody, the same in every row", also="RDK109")
 def ninety_per_cent(q, k, v):
     weights = jax.nn.softmax(scaled(q, k), axis=-1)
     return weights / (weights.sum(-1, keepdims=True) + 1 / k.shape[-2]) @ v

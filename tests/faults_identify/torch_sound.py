@@ -81,7 +81,7 @@ def with_sinks(query, key, value, sinks=None):
     return weights[..., :-1] @ value
 
 
-@sound("the difference of two softmaxes")
+@sound("the difference of two softmaxes", notes="RDK303")
 def difference_of_two(q, k, v):
     q1, q2 = q.chunk(2, -1)
     k1, k2 = k.chunk(2, -1)
