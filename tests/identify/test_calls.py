@@ -113,6 +113,32 @@ def test_arguments_by_another_name() -> None:
     assert sheet.behaviour.arguments["warmth"].effect == "as-asked"
 
 
+def test_other_values_of_shapes_that_had_worked() -> None:
+    def particular(query, key, value):
+        if np.abs(query).max() > 50.0:
+            raise ValueError("too large for me")
+        return functions.standard(query, key, value)
+
+    refusals = identify(particular).behaviour.refusals
+    assert any(one.same_shapes_worked and "too large" in one.error for one in refusals)
+    assert "the same shapes had worked with other values" in str(identify(particular))
+
+
+def test_a_torch_module() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Attention(torch.nn.Module):
+        def forward(self, query, key, value, attn_mask=None):
+            scores = query @ key.mT / query.shape[-1] ** 0.5
+            if attn_mask is not None:
+                scores = scores.masked_fill(~attn_mask, -1e30)
+            return scores.softmax(-1) @ value
+
+    sheet = identify(Attention())
+    assert sheet.formula == "softmax(query·keyᵀ/√head_dim) · value"
+    assert sheet.behaviour.mask.boolean == "true_attends"
+
+
 def test_a_fixed_argument() -> None:
     def moded(query, key, value, mode):
         return functions.unscaled(query, key, value) if mode == "raw" else value

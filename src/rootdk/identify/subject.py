@@ -168,7 +168,8 @@ class Subject:
                 along,
             )
 
-        found = self._guarded(call, ("gradients", query.shape, key.shape, value.shape))
+        signature = ("gradients", query.shape, key.shape, value.shape)
+        found = self._guarded(call, signature, may_compile=True)
         heads = (query.shape[1], key.shape[1], value.shape[1])
         return [
             self.layout.to_canonical(np.asarray(g), heads=h).astype(np.float64)
@@ -245,10 +246,13 @@ class Subject:
             for name, value in own.items()
         }
 
-    def _guarded(self, call: Callable[[], Any], signature: object) -> Any:
+    def _guarded(
+        self, call: Callable[[], Any], signature: object, *, may_compile: bool = False
+    ) -> Any:
         if self.hangs >= _MOST_HANGS:
             raise Refused("hung", f"not called: {self.hangs} calls before it did not return")
-        limit = self.seconds if self.calls else max(self.seconds, FIRST_CALL_SECONDS)
+        first = may_compile or not self.calls
+        limit = max(self.seconds, FIRST_CALL_SECONDS) if first else self.seconds
         self.calls += 1
         worked = signature in self._worked
         try:

@@ -36,7 +36,11 @@ def headline_of(sheet: Datasheet) -> str:
 
 def refusals_of(sheet: Datasheet) -> list[str]:
     """Return what the function refused, a line each."""
-    return [f"{one.what}: {one.error}" for one in sheet.behaviour.refusals]
+    return [
+        f"{one.what}: {one.error}"
+        + (" (the same shapes had worked with other values)" if one.same_shapes_worked else "")
+        for one in sheet.behaviour.refusals
+    ]
 
 
 def not_judged(sheet: Datasheet) -> list[str]:

@@ -56,8 +56,11 @@ class Adapter(ABC):
     @staticmethod
     def parameters(function: Any) -> Mapping[str, inspect.Parameter]:
         """Return the parameters of a function, none where they cannot be known."""
+        # A torch module is called through a method that takes anything.
+        forward = getattr(function, "forward", None)
+        called = forward if callable(forward) and not inspect.isfunction(function) else function
         try:
-            return inspect.signature(function).parameters
+            return inspect.signature(called).parameters
         except (TypeError, ValueError):
             return {}
 
