@@ -58,7 +58,8 @@ def test_entries_that_are_all_drawn_agree(
     query, key = law.entries.pair(rng, 40_000, 5, head_dim)
     (drawn,) = RowMeans.of([np.einsum("qd,qkd->qk", query, key)], [0.5], SHARES)
     # four standard errors, of the more than 60 comparisons that are made here
-    for name in QUANTITIES:
+    shared = {"log_normaliser"} if sizes else set()  # it moves with what the keys share
+    for name in set(QUANTITIES) - shared:
         assert abs(drawn[name].value - law[name].value) < 4.2 * drawn[name].standard_error, name
     for share in SHARES:
         chance = law.over(share / 100).value

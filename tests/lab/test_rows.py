@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from rootdk.attention import entropy_nats, softmax
+from rootdk.attention import entropy_nats, logsumexp, softmax
 from rootdk.lab._rows import PER_ROW, RowMeans, rows_shown
 
 EPS = np.finfo(np.float64).eps
@@ -21,6 +21,7 @@ def test_they_are_what_the_reference_says(rng: np.random.Generator) -> None:
         "squared_weights": (weights**2).sum(axis=1),
         "jacobian_max": np.array([jacobian.max() for jacobian in dense]),
         "jacobian_squared": np.array([np.linalg.norm(jacobian) ** 2 for jacobian in dense]),
+        "log_normaliser": np.array([logsumexp(row) for row in scores]),
         "jacobian_norm": np.array([np.linalg.norm(jacobian) for jacobian in dense]),
     }
     assert list(expected) == list(PER_ROW)
@@ -32,7 +33,8 @@ def test_they_are_what_the_reference_says(rng: np.random.Generator) -> None:
 
 def test_a_row_with_one_key_passes_nothing() -> None:
     shown = dict(zip(PER_ROW, rows_shown(np.array([[800.0, 0.0, -900.0]]))[0], strict=True))
-    assert shown == {name: float(name in {"max_weight", "squared_weights"}) for name in PER_ROW}
+    assert shown.pop("log_normaliser") == 800.0
+    assert shown == {name: float(name in {"max_weight", "squared_weights"}) for name in shown}
 
 
 def test_blocks_merge_to_the_whole(rng: np.random.Generator) -> None:

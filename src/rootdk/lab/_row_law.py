@@ -40,8 +40,12 @@ from rootdk.lab._quadrature import Floats, Panels, lattice_sums, to_the_right
 
 __all__ = ["QUANTITIES", "row_expectations"]
 
-QUANTITIES = ("max_weight", "entropy_nats", "squared_weights", "jacobian_max", "jacobian_squared")
-"""Mean of: the largest weight, the entropy, Σw², w_max(1 − w_max), ‖diag(w) − w wᵀ‖² (Frobenius).
+QUANTITIES = (
+    "max_weight", "entropy_nats", "squared_weights",
+    "jacobian_max", "jacobian_squared", "log_normaliser",
+)  # fmt: skip
+"""Mean of: the largest weight, the entropy, Σw², w_max(1 − w_max), ‖diag(w) − w wᵀ‖² (Frobenius),
+and log Σ e^s, with s counted from what all scores of a row share.
 
 Their order is that of the rows that ``row_expectations`` returns.
 """
@@ -81,8 +85,9 @@ def row_expectations(spread: float, keys: int) -> Floats:
     True
     """
     if keys == 1:
-        return np.array([[1.0, 0.0, 1.0, 0.0, 0.0]] * 2)
-    law = _Shifted.by(spread)
+        return np.array([[1.0, 0.0, 1.0, 0.0, 0.0, 0.0]] * 2)
+    # the largest of many scores varies less, by √(2 ln n)
+    law = _Shifted.by(spread, parts=16 if keys <= 1000 else 32)
     exponential = np.exp(law.place)
     kept = np.exp(-exponential)
     lost = law.mean(-np.expm1(-exponential)) + law.beyond
@@ -101,7 +106,7 @@ def row_expectations(spread: float, keys: int) -> Floats:
     log_z, pairs, squared_pairs, second, third, fourth, top, top_squared = sums.T
     squared = second - third + fourth / 6.0 + squared_pairs
     entropy = log_z - spread**2 * pairs
-    return np.stack([top, entropy, second, top - top_squared, squared], axis=-1)
+    return np.stack([top, entropy, second, top - top_squared, squared, log_z], axis=-1)
 
 
 _ALMOST_ONE = 1.0 - 2.0**-53
@@ -135,8 +140,8 @@ class _Shifted:
     beyond: Floats
 
     @classmethod
-    def by(cls, spread: float) -> _Shifted:
-        step = max(0.25, spread / 16.0)
+    def by(cls, spread: float, *, parts: int = 16) -> _Shifted:
+        step = max(0.25, spread / parts)
         points = np.arange(FROM - TAIL * spread, TO + TAIL * spread + step, step)
         if spread <= 1.0:
             panels = Panels.over(-TAIL, TAIL, width=2.0)

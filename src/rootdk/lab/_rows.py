@@ -15,10 +15,10 @@ __all__ = ["PER_ROW", "Mean", "RowMeans", "rows_shown"]
 
 PER_ROW = (
     "max_weight", "entropy_nats", "squared_weights",
-    "jacobian_max", "jacobian_squared", "jacobian_norm",
+    "jacobian_max", "jacobian_squared", "log_normaliser", "jacobian_norm",
 )  # fmt: skip
 """Columns of ``rows_shown``: largest weight, entropy, Σw², w_max(1 − w_max), and the squared
-Frobenius norm of diag(w) − w wᵀ, and that norm."""
+Frobenius norm of diag(w) − w wᵀ, log Σ e^s, and the norm."""
 
 
 def rows_shown(scores: Floats) -> Floats:
@@ -27,14 +27,15 @@ def rows_shown(scores: Floats) -> Floats:
     Examples
     --------
     >>> rows_shown(np.zeros((1, 4))).round(4).tolist()
-    [[0.25, 1.3863, 0.25, 0.1875, 0.1875, 0.433]]
+    [[0.25, 1.3863, 0.25, 0.1875, 0.1875, 1.3863, 0.433]]
     """
-    below = scores - scores.max(axis=1, keepdims=True)
+    top = scores.max(axis=1, keepdims=True)
+    below = scores - top
     weights = np.exp(below)
     total = weights.sum(axis=1)
     largest = 1.0 / total
     weighted = np.einsum("rk,rk->r", weights, below) * largest
-    entropy = np.log(total) - weighted
+    above_top = np.log(total)
     weights *= largest[:, None]
     squares = weights * weights
     second = squares.sum(axis=1)
@@ -42,8 +43,8 @@ def rows_shown(scores: Floats) -> Floats:
     # the norm of a row with one weight of 1 rounds to a little below 0
     norm_squared = np.maximum(second - 2.0 * third + second * second, 0.0)
     others = 1.0 - largest
-    columns = [largest, entropy, second, largest * others, norm_squared, np.sqrt(norm_squared)]
-    return np.stack(columns, axis=1)
+    columns = [largest, above_top - weighted, second, largest * others, norm_squared]
+    return np.stack([*columns, above_top + top[:, 0], np.sqrt(norm_squared)], axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,8 @@ from rootdk.lab._entries import Entries, Floats
 
 __all__ = ["MOST_AT_ONCE", "draw_scores"]
 
-MOST_AT_ONCE = 2**20
-"""Numbers drawn at once: 8 MiB of them."""
+MOST_AT_ONCE = 2**14
+"""Numbers drawn at once: what becomes of them stays in the cache. A row is never split."""
 
 
 def draw_scores(
