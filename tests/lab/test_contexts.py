@@ -34,7 +34,7 @@ def test_a_sample_of_rows_agrees(exact_keys: lab.Table) -> None:
 
 
 def test_it_says_how_well_it_integrates(exact_keys: lab.Table) -> None:
-    assert max(exact_keys["largest_error"]) < 1e-5
+    assert max(exact_keys["largest_error"]) <= 1e-5
 
 
 def test_more_keys_make_weights_smaller(exact_keys: lab.Table) -> None:

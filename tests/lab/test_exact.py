@@ -57,7 +57,7 @@ def test_entries_that_are_all_drawn_agree(
     law = rows(head_dim, keys=5, scale=0.5, **sizes)
     query, key = law.entries.pair(rng, 40_000, 5, head_dim)
     (drawn,) = RowMeans.of([np.einsum("qd,qkd->qk", query, key)], [0.5], SHARES)
-    # four standard errors, of the more than 60 comparisons that are made here
+    # there are more than a hundred comparisons
     shared = {"log_normaliser"} if sizes else set()  # it moves with what the keys share
     for name in set(QUANTITIES) - shared:
         assert abs(drawn[name].value - law[name].value) < 4.2 * drawn[name].standard_error, name

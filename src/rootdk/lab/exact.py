@@ -23,12 +23,13 @@ from rootdk.lab._quadrature import Floats, lattice_sums
 from rootdk.lab._row_law import QUANTITIES, row_expectations
 from rootdk.lab._row_share import row_share
 
-__all__ = ["SHARES", "Expectation", "NormalRows", "exact_spread"]
+__all__ = ["SHARES", "Expectation", "NormalRows", "exact_spread", "stated"]
 
 SHARES = (50, 90, 99)
 """Shares of a row, in per cent, that its largest weight is compared with."""
 
 MOST_KEYS = 10**9
+ROUNDING = 1e-12
 NEGLIGIBLE = 1e-11
 """Part of the law of ‖q‖ left out at each end."""
 
@@ -100,7 +101,9 @@ class NormalRows:
     def over(self, share: float) -> Expectation:
         """Return the chance that the largest weight of a row exceeds a share, from 0.5 up."""
         found = np.array([row_share(share, spread, self.keys) for spread in self._spreads])
-        return self._mean(found[:, :, None])[0]
+        (chance,) = self._mean(found[:, :, None])
+        # a chance below what rounding leaves is no number to show
+        return Expectation(value=round(chance.value, 12), error=chance.error)
 
     @cached_property
     def _all(self) -> dict[str, Expectation]:
@@ -138,6 +141,17 @@ class NormalRows:
     @cached_property
     def _lengths(self) -> tuple[Floats, Floats]:
         return query_lengths(self.entries, self.head_dim)
+
+
+def stated(*errors: float) -> float:
+    """Return the power of ten that bounds all errors, and no less than rounding may be off by.
+
+    Examples
+    --------
+    >>> stated(2e-7, 3e-9), stated(0.0)
+    (1e-06, 1e-12)
+    """
+    return float(f"1e{math.ceil(math.log10(max(*errors, ROUNDING)))}")
 
 
 def exact_spread(entries: Entries, head_dim: int) -> float:

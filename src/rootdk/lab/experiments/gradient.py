@@ -17,7 +17,7 @@ from rootdk.lab._scales import check_scale, pretty, scale_of
 from rootdk.lab._sketch import Level, Line, Panel, Sketch
 from rootdk.lab._sweep import sweep
 from rootdk.lab._table import Table
-from rootdk.lab.exact import NormalRows
+from rootdk.lab.exact import NormalRows, stated
 from rootdk.lab.sampler import draw_scores
 
 __all__ = ["Gradient"]
@@ -175,4 +175,4 @@ def _computed(rng: np.random.Generator, **parameters: Any) -> Records:
             "jacobian_norm_standard_error": None if norm is None else norm.standard_error,
         })  # fmt: skip
         errors += [one.error for one in (rows["jacobian_max"], rows["squared_weights"], dead)]
-    yield {"head_dim": width, **_paired(*both), "largest_error": max(errors)}
+    yield {"head_dim": width, **_paired(*both), "largest_error": stated(*errors)}

@@ -134,7 +134,9 @@ class Initialisation(Experiment):
         del context
         for init in self.inits:
             for width in self.widths:
-                query, key = (math.sqrt(width) * std for std in INITS[init](width, self.head_dim))
+                query, key = (
+                    round(math.sqrt(width) * std, 12) for std in INITS[init](width, self.head_dim)
+                )
                 yield self.row(init, width, query, key, math.sqrt(self.head_dim) * query * key)
 
     def row(self, init: str, width: int, query: float, key: float, spread: float) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from rootdk.lab._scales import check_scale, pretty, scale_of
 from rootdk.lab._sketch import Level, Line, Panel, Sketch
 from rootdk.lab._sweep import sweep
 from rootdk.lab._table import Table
-from rootdk.lab.exact import NormalRows
+from rootdk.lab.exact import NormalRows, stated
 from rootdk.lab.sampler import draw_scores
 
 __all__ = ["KeysAndContext"]
@@ -219,13 +219,13 @@ def _computed(rng: np.random.Generator, **parameters: Any) -> Records:
             scale=made.scale_for(rule, keys),
         )
         found = {name: rows[name].value for name in MEANS}
-        error = max(rows[name].error for name in MEANS)
+        error = stated(*(rows[name].error for name in MEANS))
         yield {**_row(rule, keys, rows.spread, found), "largest_error": error}
     for ratio in made.ratios:
         spread = ratio * math.sqrt(2.0 * math.log(keys))
         fine, coarse = row_expectations(spread, keys)
         found = dict(zip(QUANTITIES, fine.tolist(), strict=True))
-        error = float(np.abs(fine - coarse).max())
+        error = stated(*np.abs(fine - coarse).tolist())
         yield {**_row(FIXED, keys, spread, found), "largest_error": error}
 
 

@@ -18,7 +18,7 @@ from rootdk.lab._scales import check_scale, pretty, scale_of
 from rootdk.lab._sketch import Level, Line, Panel, Sketch
 from rootdk.lab._sweep import sweep
 from rootdk.lab._table import Table
-from rootdk.lab.exact import SHARES, NormalRows
+from rootdk.lab.exact import SHARES, NormalRows, stated
 from rootdk.lab.sampler import draw_scores
 
 __all__ = ["WidthSweep"]
@@ -208,7 +208,7 @@ def _computed(rng: np.random.Generator, **parameters: Any) -> Records:
         for share, chance in over.items():
             found[f"{kind}_rows_over_{share}_pct"] = 100.0 * chance.value
         errors += [one.error for one in (rows["max_weight"], rows["entropy_nats"], *over.values())]
-    yield {"head_dim": width, **_paired(found), "largest_error": max(errors)}
+    yield {"head_dim": width, **_paired(found), "largest_error": stated(*errors)}
 
 
 def mean_entropy(weights: Floats) -> float:
