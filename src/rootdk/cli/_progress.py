@@ -8,6 +8,9 @@ from contextlib import contextmanager
 
 __all__ = ["counted", "progress"]
 
+_LONGEST = 30
+"""Of what comes next, so that the bar keeps its place."""
+
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
@@ -52,6 +55,7 @@ def counted(name: str) -> Iterator[Callable[[int, int, str], None]]:
         task = bar.add_task("", total=None, name=name)
 
         def advance(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
+            said = what if len(what) <= _LONGEST else what[: _LONGEST - 1] + "…"
+            bar.update(task, completed=done, total=total, description=said)
 
         yield advance

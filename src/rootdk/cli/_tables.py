@@ -30,7 +30,8 @@ def listed(kinds: Iterable[type[Experiment]]) -> str:
     for kind in kinds:
         head = f"{kind.name:<29} {', '.join(kind.methods()):<23} "
         needs = f" (needs {', '.join(kind.needs)})" if kind.needs else ""
-        lines += textwrap.wrap(head + kind.question + needs, 110, subsequent_indent=" " * 54)
+        text = head + kind.question + needs
+        lines += textwrap.wrap(text, max(columns(110), 80), subsequent_indent=" " * 54)
     ends = ["", "rootdk lab list NAME shows parameters and columns; rootdk lab run NAME runs it."]
     return "\n".join([*lines, *ends]) + "\n"
 
