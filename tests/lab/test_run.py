@@ -111,6 +111,66 @@ def test_keys_that_do_not_fit_the_query_are_refused() -> None:
         lab.run("four-key-row", keys=(1.0, 2.0, 3.0))
 
 
+# ------------------------------------------------------------------ at the edges
+
+
+EDGES = {
+    "nothing varies": ("width-sweep", {"query_std": 0.0, "widths": (4, 8), "queries": 20}),
+    "one key": ("width-sweep", {"keys": 1, "widths": (4,), "queries": 20}),
+    "one row": ("width-sweep", {"widths": (1,), "queries": 1}),
+    "all along": ("width-sweep", {"correlation": 1.0, "mean": 5.0, "widths": (8,), "queries": 30}),
+    "an entry of 0": ("variance-exact", {"values": ("0",), "widths": (1, 2)}),
+    "no variance": ("variance-sampled", {"query_std": 0.0, "pairs": 10, "widths": (4,)}),
+    "no softmax": ("gradient", {"keys": 1, "widths": (4,), "queries": 5}),
+    "one score": ("saturation-by-factor", {"scores": (1.0,), "factors": (2.0,)}),
+    "one entry": ("four-key-row", {"query": (1.0,), "keys": (1.0,)}),
+    "one of five": ("five-key-row", {"keys": 1, "head_dim": 1}),
+    "one token": ("quadratic-growth", {"tokens": (1,), "repeats": 1}),
+}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_the_smallest_forms_run_and_are_drawn(edge: str, tmp_path: Path) -> None:
+    name, parameters = EDGES[edge]
+    result = lab.run(name, **parameters)  # type: ignore[arg-type]
+    assert len(result.save(tmp_path)) == 4
+    for word in ("falls", "rises"):
+        assert f"{word} from 0.000 to 0.000" not in result.answer
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "said", "not_said"),
+    [
+        ("five-key-row", {}, "next to no gradient passes", "nothing"),
+        ("five-key-row", {"head_dim": 4}, "Jacobian entry 0.2", "next to no gradient"),
+        ("width-sweep", {"widths": (64, 4), "queries": 50}, "raw spread falls", "rises from 7"),
+        ("width-sweep", {"widths": (8,), "queries": 50}, "At head_dim 8", "From head_dim"),
+        ("four-key-row", {"query": (0.0,), "keys": (1.0, 2.0)}, "stays at 0.500", "falls"),
+    ],
+)
+def test_an_answer_says_what_the_numbers_bear_out(
+    name: str, parameters: dict[str, object], said: str, not_said: str
+) -> None:
+    answer = lab.run(name, **parameters).answer  # type: ignore[arg-type]
+    assert said in answer
+    assert not_said not in answer
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "said"),
+    [
+        ("saturation-by-factor", {"factors": (0.0,)}, "expected numbers above 0"),
+        ("two-key-row", {"far": (1.0, 2.0, 3.0)}, "far gives 3 scores; expected 2"),
+        ("two-key-row", {"keys": (1.0,) * 12}, "keys gives 3 scores; expected 2"),
+    ],
+)
+def test_a_form_of_which_the_answer_would_be_false_is_refused(
+    name: str, parameters: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        lab.run(name, **parameters)  # type: ignore[arg-type]
+
+
 # ------------------------------------------------------------------ without the extras
 
 

@@ -116,15 +116,26 @@ def _draw_line(axes: Axes, line: Line) -> None:
 
 
 def _set_scales(axes: Axes, panel: Panel) -> None:
-    if panel.x_log is not None:
+    if panel.x_log is not None and _all_above_0(panel, "x"):
         axes.set_xscale("log", base=panel.x_log)
         places = sorted({x for mark in panel.marks if isinstance(mark, Line) for x in mark.x})
         if len(places) <= 12 and panel.x_log == 2:
             axes.set_xticks(places, [f"{place:g}" for place in places])
             axes.minorticks_off()
-    if panel.y_log is not None:
+    if panel.y_log is not None and _all_above_0(panel, "y"):
         axes.set_yscale("log", base=panel.y_log)
         _number_log_axis(axes, panel.y_log)
+
+
+def _all_above_0(panel: Panel, axis: str) -> bool:
+    """Tell whether an axis can be logarithmic; a scale that hides points shows nothing."""
+    values: list[float | None] = []
+    for mark in panel.marks:
+        if isinstance(mark, Line):
+            values += mark.x if axis == "x" else [*mark.y, *(mark.low or ()), *(mark.high or ())]
+        elif axis == "y":
+            values += [mark.y] if isinstance(mark, Level) else [*mark.heights, mark.base]
+    return all(value > 0.0 for value in values if value is not None)
 
 
 def _number_log_axis(axes: Axes, base: int) -> None:

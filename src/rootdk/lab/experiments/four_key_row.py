@@ -14,6 +14,7 @@ from rootdk.lab._follow import follow, keys_of
 from rootdk.lab._parameters import parameter
 from rootdk.lab._sketch import Bars, Panel, Sketch
 from rootdk.lab._table import Table
+from rootdk.lab._text import moved
 
 __all__ = ["FourKeyRow"]
 
@@ -66,11 +67,14 @@ class FourKeyRow(Experiment):
 
     def answer(self, table: Table) -> str:
         """Say what the scale does to the largest weight."""
+        root = math.sqrt(len(self.query))
+        largest = moved(max(table["raw_weights"]), max(table["scaled_weights"]), 3)
+        entry = moved(
+            max(table["raw_jacobian_diagonal"]), max(table["scaled_jacobian_diagonal"]), 3
+        )
         return (
-            f"Over √{len(self.query)} = {math.sqrt(len(self.query)):.4g} the order of the keys "
-            "stays, and the largest weight falls from "
-            f"{max(table['raw_weights']):.3f} to {max(table['scaled_weights']):.3f}: the row is "
-            "softer, and each weight can still move."
+            f"Over √{len(self.query)} = {root:.4g} the order of the keys stays; the largest weight "
+            f"{largest}, and the largest entry of the Jacobian {entry}."
         )
 
     def sketch(self, table: Table) -> Sketch:

@@ -17,6 +17,7 @@ from rootdk.lab._scales import check_scale, pretty, scale_of
 from rootdk.lab._sketch import Level, Line, Panel, Sketch
 from rootdk.lab._sweep import sweep
 from rootdk.lab._table import Table
+from rootdk.lab._text import moved, over_widths
 from rootdk.lab.exact import NormalRows, stated
 from rootdk.lab.sampler import draw_scores
 
@@ -85,12 +86,14 @@ class Gradient(Experiment):
     def answer(self, table: Table) -> str:
         """Say what is left at both ends."""
         first, last = next(iter(table)), list(table)[-1]
+        raw, scaled = (
+            moved(first[f"{kind}_jacobian_max"], last[f"{kind}_jacobian_max"], 3)
+            for kind in ("raw", "scaled")
+        )
         return (
-            f"Raw, the largest entry of the Jacobian falls from {first['raw_jacobian_max']:.3f} "
-            f"at head_dim {first['head_dim']} to {last['raw_jacobian_max']:.3f} at "
-            f"{last['head_dim']}, where {last['raw_dead_rows_pct']:.0f} % of the rows pass next "
-            f"to nothing; times {pretty(self.scale)} it is {first['scaled_jacobian_max']:.3f} and "
-            f"{last['scaled_jacobian_max']:.3f}."
+            f"{over_widths(table['head_dim'])} the largest entry of the Jacobian {raw} raw, and "
+            f"{scaled} times {pretty(self.scale)}; in the end {last['raw_dead_rows_pct']:.0f} % "
+            f"and {last['scaled_dead_rows_pct']:.0f} % of the rows have no entry above {DEAD:g}."
         )
 
     def sketch(self, table: Table) -> Sketch:

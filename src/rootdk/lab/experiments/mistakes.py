@@ -83,8 +83,11 @@ class Mistakes(Experiment):
     def answer(self, table: Table) -> str:
         """Say how many are named, and which are not."""
         silent = [row["mistake"] for row in table if row["code"] is None]
-        unnamed = f"; it is silent on {' and on '.join(silent)}" if silent else ""
-        return f"check names {len(table) - len(silent)} of {len(table)} mistakes{unnamed}."
+        unnamed = f"; it is silent on: {'; '.join(silent)}" if silent else ""
+        return (
+            f"check reports something in {len(table) - len(silent)} of the {len(table)} "
+            f"layers{unnamed}."
+        )
 
     def sketch(self, table: Table) -> Sketch:
         """The spread and the gradient of each, by its code."""

@@ -136,11 +136,12 @@ class Routine(Experiment):
             by: sum(bool(row[f"right_by_{by}"]) for row in layers)
             for by in ("spread", "spread_and_entries", "check")
         }
+        alone, both = counted["spread"], counted["spread_and_entries"]
+        lead = "Yes" if alone == len(layers) else "Not alone" if both > alone else "No"
         return (
-            f"Only with the sizes of the entries: of {len(layers)} layers the spread alone names "
-            f"what is done to the scores in {counted['spread']}, with the standard deviations of "
-            f"query and key in {counted['spread_and_entries']}, and check, which reads the "
-            f"operations, in {counted['check']}."
+            f"{lead}: of {len(layers)} layers the spread alone names what is done to the scores "
+            f"in {alone}, with the standard deviations of query and key in {both}, and check, "
+            f"which reads the operations, in {counted['check']}."
         )
 
     def sketch(self, table: Table) -> Sketch:

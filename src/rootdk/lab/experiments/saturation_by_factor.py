@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from rootdk._lib.errors import ArgumentError
 from rootdk.attention import softmax
 from rootdk.lab._base import Context, Experiment, Records
 from rootdk.lab._parameters import parameter
@@ -15,6 +16,11 @@ from rootdk.lab._sketch import Bars, Panel, Sketch
 from rootdk.lab._table import Table
 
 __all__ = ["SaturationByFactor"]
+
+
+def _above_0(factor: Any) -> None:
+    if not factor > 0.0:
+        raise ArgumentError.unexpected("factors", factor, "numbers above 0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +38,9 @@ class SaturationByFactor(Experiment):
     }
 
     scores: tuple[float, ...] = parameter((1.0, 2.0, 3.0), "scores of the row")
-    factors: tuple[float, ...] = parameter((1.0, 8.0, 0.01), "what to multiply them by")
+    factors: tuple[float, ...] = parameter(
+        (1.0, 8.0, 0.01), "what to multiply them by", check=_above_0
+    )
 
     def replay(self, context: Context) -> Records:
         """Multiply and normalise."""
@@ -47,7 +55,7 @@ class SaturationByFactor(Experiment):
         """Say where the weight goes."""
         said = [f"{max(table[column(factor)]):.4f} times {factor:g}" for factor in self.factors]
         return (
-            "The order of the weights stays and their sharpness does not: the largest of them is "
+            "A factor above 0 keeps the order of the weights and moves the largest of them: it is "
             f"{', '.join(said)}, and 1/{len(table)} would be uniform."
         )
 

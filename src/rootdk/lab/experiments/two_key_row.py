@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rootdk._lib.errors import ArgumentError
 from rootdk.lab._base import Context, Experiment, Records
 from rootdk.lab._follow import follow, keys_of
 from rootdk.lab._parameters import parameter
@@ -42,6 +43,9 @@ class TwoKeyRow(Experiment):
         """Follow the three rows."""
         del context
         scores = keys_of(self.query, self.keys) @ np.asarray(self.query)
+        for name, row in (("keys", scores), ("far", self.far)):
+            if len(row) != 2:
+                raise ArgumentError(f"{name} gives {len(row)} scores; expected 2, of two keys")
         cases = {
             "raw": scores,
             f"over √{len(self.query)}": scores / math.sqrt(len(self.query)),

@@ -96,10 +96,12 @@ class VarianceExact(Experiment):
         last = list(table)[-1]
         first = next(iter(table))
         return (
-            f"By √head_dim: from head_dim {first['head_dim']} to {last['head_dim']} the variance "
-            f"goes from {first['variance_raw']:g} to {last['variance_raw']:g} undivided, and "
-            f"stays {last['variance_over_sqrt_d']:g} over √head_dim; over head_dim it falls to "
-            f"{last['variance_over_d']:.3g}, over head_dim^0.25 it rises to "
+            f"By √head_dim: undivided, the variance is {first['variance_raw']:.6g} at head_dim "
+            f"{first['head_dim']} and {last['variance_raw']:.6g} at {last['head_dim']}; over "
+            f"√head_dim it is {first['variance_over_sqrt_d']:.6g} and "
+            f"{last['variance_over_sqrt_d']:.6g}, over head_dim {first['variance_over_d']:.3g} and "
+            f"{last['variance_over_d']:.3g}, over head_dim^0.25 "
+            f"{first['variance_over_fourth_root_d']:.3g} and "
             f"{last['variance_over_fourth_root_d']:.3g}."
         )
 

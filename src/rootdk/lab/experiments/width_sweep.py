@@ -18,6 +18,7 @@ from rootdk.lab._scales import check_scale, pretty, scale_of
 from rootdk.lab._sketch import Level, Line, Panel, Sketch
 from rootdk.lab._sweep import sweep
 from rootdk.lab._table import Table
+from rootdk.lab._text import moved, over_widths
 from rootdk.lab.exact import SHARES, NormalRows, stated
 from rootdk.lab.sampler import draw_scores
 
@@ -102,11 +103,11 @@ class WidthSweep(Experiment):
             for kind in ("raw", "scaled")
         )
         return (
-            f"From head_dim {first['head_dim']} to {last['head_dim']} the raw spread goes from "
-            f"{first['raw_score_std']:.2f} to {last['raw_score_std']:.2f} and the rows with over "
-            f"90 % on one key from {raw[0]} to {raw[1]} %; times {pretty(self.scale)} the spread "
-            f"is {first['scaled_score_std']:.3f} and {last['scaled_score_std']:.3f}, and those "
-            f"rows {scaled[0]} and {scaled[1]} %."
+            f"{over_widths(table['head_dim'])} the raw spread "
+            f"{moved(first['raw_score_std'], last['raw_score_std'], 2)} and the rows with over "
+            f"90 % on one key go from {raw[0]} to {raw[1]} %; times {pretty(self.scale)} the "
+            f"spread is {first['scaled_score_std']:.3f} and {last['scaled_score_std']:.3f}, and "
+            f"those rows are {scaled[0]} and {scaled[1]} %."
         )
 
     def sketch(self, table: Table) -> Sketch:
