@@ -39,6 +39,16 @@ def test_each_mistake_gets_the_code_of_its_rule(mistakes: lab.Table) -> None:
     assert mistakes["code"] == EXPECTED
 
 
+@pytest.mark.slow
+def test_identify_names_what_can_be_seen_in_a_function(mistakes: lab.Table) -> None:
+    """1/d and twice 1/√d are one function; the size of entries is none of a function's."""
+    result = lab.mistakes(identify=True)
+    seen = {**dict.fromkeys(EXPECTED), **{code: code for code in EXPECTED if code}}
+    seen |= {"RDK102": "RDK104", "RDK201": None, "RDK203": None}
+    assert result.table["identify_code"] == tuple(seen[code] for code in EXPECTED)
+    assert result.table["code"] == mistakes["code"]
+
+
 def test_numbers_are_those_of_the_mistake(mistakes: lab.Table) -> None:
     """With head_dim 64, 8 heads and 24 tokens; a quarter either way is far beyond the noise."""
     spread = dict(zip(mistakes["code"], mistakes["spread"], strict=True))

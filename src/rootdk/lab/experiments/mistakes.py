@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 from rootdk.lab._base import Context, Experiment, Method, Records
-from rootdk.lab._layer import TORCH_GENERATOR, checked, layer, measured, tokens
+from rootdk.lab._layer import TORCH_GENERATOR, Attend, checked, layer, measured, tokens
 from rootdk.lab._mistakes import MISTAKES, Mistake
 from rootdk.lab._parameters import parameter
 from rootdk.lab._sketch import Bars, Level, Panel, Sketch
@@ -26,6 +27,7 @@ class Mistakes(Experiment):
 
     A code is what ``rootdk.check`` reports of the layer with the mistake in it. Two of the
     mistakes are made in reading numbers and not in code, and no tool can see those in a layer.
+    ``rootdk.identify``, if it is asked too, sees the function of query, key and value alone.
     """
 
     name: ClassVar[str] = "mistakes"
@@ -46,19 +48,22 @@ class Mistakes(Experiment):
         "finding": "its name",
         "severity": "error, warning or note",
         "other_codes": "codes of further findings",
+        "identify_code": "code of the first error or warning of identify; none without one",
     }
 
     head_dim: int = parameter(64, "entries of a query and of a key", least=2)
     num_heads: int = parameter(8, "heads of the layer", least=2)
     length: int = parameter(24, "tokens of an input", least=4)
     batch: int = parameter(2, "inputs", least=1)
+    identify: bool = parameter(False, "whether identify is asked too; takes half a minute")
 
     def sample(self, context: Context) -> Records:
         """Plant each mistake in a layer of its own, and check the layer."""
         for place, mistake in enumerate(MISTAKES):
             context.progress(place, len(MISTAKES), mistake.name)
             diagnosis = self._diagnosis(mistake, context.seed + SEEDS_BETWEEN * place)
-            yield {**_said(mistake, diagnosis), **_named(diagnosis.findings)}
+            row = {**_said(mistake, diagnosis), **_named(diagnosis.findings)}
+            yield {**row, **(_identified(mistake.attend) if self.identify else {})}
 
     def _diagnosis(self, mistake: Mistake, seed: int) -> Diagnosis:
         width = self.head_dim * self.num_heads
@@ -84,9 +89,13 @@ class Mistakes(Experiment):
         """Say how many are named, and which are not."""
         silent = [row["mistake"] for row in table if row["code"] is None]
         unnamed = f"; it is silent on: {'; '.join(silent)}" if silent else ""
+        identified = ""
+        if "identify_code" in table:
+            count = len(table) - table["identify_code"].count(None)
+            identified = f"; identify, which sees the function alone, in {count}"
         return (
             f"check reports something in {len(table) - len(silent)} of the {len(table)} "
-            f"layers{unnamed}."
+            f"layers{unnamed}{identified}."
         )
 
     def sketch(self, table: Table) -> Sketch:
@@ -144,3 +153,13 @@ def _named(findings: Sequence[Finding]) -> dict[str, object]:
         "severity": first[0].severity.value if first else None,
         "other_codes": tuple(dict.fromkeys(finding.code for finding in others)),
     }
+
+
+@cache
+def _identified(attend: Attend) -> dict[str, object]:
+    """Return what identify reports of a function; several mistakes share one."""
+    from rootdk.identify import identify
+
+    findings = identify(attend).findings
+    grave = [finding.code for finding in findings if finding.severity.reaches("warning")]
+    return {"identify_code": grave[0] if grave else None}
