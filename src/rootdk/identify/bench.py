@@ -38,6 +38,7 @@ class Bench:
     normalises: tuple[str, ...] = ()
     amplitude: float = 1.0
     wanted_width: int | None = None
+    hides: bool = False
     mask_inverted: bool = False
     bias_meaning: str | None = None
     minus_infinity_hides: bool = False

@@ -171,8 +171,8 @@ def _sizes(bench: Bench) -> Iterator[Sizes]:
     for keys in (29, long) if not wide else (256, long):
         yield bench.with_sizes(keys=keys, **({"queries": keys} if square else {}))
     if not square:
-        # Causal order may leave more queries than keys without a key to see.
-        few = bench.notebook.get("mask.always_causal")
+        # What hides keys unasked may leave more queries than keys without a key to see.
+        few = bench.hides
         yield bench.with_sizes(queries=(6 if few else 11) if not wide else (96 if few else 192))
     if layout.has("h"):
         yield bench.with_sizes(heads=8 if not wide else 6)

@@ -130,6 +130,7 @@ class WeightsStructure(Probe):
     def _at_zero(self, bench: Bench, query: Floats, key: Floats) -> None:
         weights = bench.weights(np.zeros_like(query), key)
         hidden = weights <= 0.0
+        bench.hides = bool(hidden.any())
         sizes = bench.sizes
         i, j = np.arange(sizes.queries)[:, None], np.arange(sizes.keys)[None, :]
         shapes = (j > i, j > i + sizes.keys - sizes.queries)

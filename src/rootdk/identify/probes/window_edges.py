@@ -31,7 +31,12 @@ class WindowEdges(Probe):
         if own is None:
             built_in = self._seen(bench, {})
             if built_in is not None and built_in != (None, None):
-                bench.notebook.write(mask__window=(_at("", "", (None, None), built_in),))
+                declared = bench.expected.get("window")
+                if isinstance(declared, tuple) and len(declared) == 2:
+                    window = _at("window", repr(declared), declared, built_in)
+                else:
+                    window = _at("", "", (None, None), built_in)
+                bench.notebook.write(mask__window=(window,))
             return
         found: list[WindowAt] = []
         refusal: Refused | None = None
