@@ -22,6 +22,7 @@ NOTICE = (
 )
 MOST_ROWS = 24
 MOST_COLUMNS = 7
+TINY = 1e-6
 DIGEST = "<!-- digest: {} -->\n"
 
 INTRODUCTION = """\
@@ -164,7 +165,10 @@ def _rounded(value: Any) -> Iterator[str]:
 
 def markdown_table(table: lab.Table) -> str:
     """The table, on its side if it has more columns than a page is wide."""
-    rows = [[cell(value) for value in row] for row in table.rows[:MOST_ROWS]]
+    rows = [
+        [shown(name, value) for name, value in zip(table.columns, row, strict=True)]
+        for row in table.rows[:MOST_ROWS]
+    ]
     lines = [list(table.columns), *rows]
     if len(table.columns) > MOST_COLUMNS and len(rows) < MOST_COLUMNS:
         lines = [list(line) for line in zip(*lines, strict=True)]
@@ -172,3 +176,9 @@ def markdown_table(table: lab.Table) -> str:
     text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     left = len(table) - len(rows)
     return text + (f"\nand {left} more rows.\n" if left > 0 else "")
+
+
+def shown(column: str, value: Any) -> str:
+    """A cell; of a tiny bound of an error only that it is tiny: its digits are the machine's."""
+    tiny = column == "largest_error" and value is not None and value < TINY
+    return f"< {TINY:g}" if tiny else cell(value)
