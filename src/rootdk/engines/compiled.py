@@ -23,7 +23,7 @@ from rootdk.engines.workers import Workers, float32_at_least, hired, in_reach
 from rootdk.stats.block import HISTOGRAM_BINS, Integers
 from rootdk.stats.statistic import BlockStatistic, statistics
 
-WORTH = 2**22
+WORTH = 2**21
 """Scores from which compiled code earns the time that loading it takes."""
 
 TOGETHER = 2**16
