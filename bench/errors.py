@@ -29,7 +29,7 @@ ENGINES = {"linear": LINEAR, "blocked": BLOCKED, "fused": FUSED}
 
 
 def call(rng: np.random.Generator, dtype: torch.dtype, mean: float, size: float) -> Any:
-    query, key = (torch.from_numpy(rng.normal(size=(1, 2, 192, 32)) + mean) for _ in range(2))
+    query, key = (torch.from_numpy(rng.normal(size=(1, 4, 192, 64)) + mean) for _ in range(2))
     query, key = query.to(dtype), key.to(dtype)
     norms = [float(torch.linalg.vector_norm(each.double(), dim=-1).max()) for each in (query, key)]
     return query, key, size / (norms[0] * norms[1])
@@ -63,7 +63,7 @@ def of_a_million() -> None:
     for mean in (0.0, 300.0):
         query = (rng.normal(size=(1, 16, 64)) + mean).astype(np.float32)
         key = (rng.normal(size=(1, 1_000_000, 64)) + mean).astype(np.float32)
-        found = measure(query, key, quantities=LINEAR)
+        found = measure(query, key, quantities=LINEAR, engine="linear")
         # Centred first, so that float64 holds what is compared.
         centre = np.mean(key[0], axis=0, dtype=np.float64)
         whole = query[0].astype(np.float64) @ (key[0] - centre).T / 8

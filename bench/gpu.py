@@ -1,6 +1,7 @@
 """Cost and error of measuring on a CUDA device, in bfloat16 and float32: under five minutes.
 
     python bench/gpu.py [--lengths 4096 16384] [--repeats 20]
+    python bench/gpu.py --dry                  # a rehearsal on the CPU, of the same code
 
 Prints, for each engine and dtype, the time as a ratio to one `scaled_dot_product_attention`
 of the same inputs, medians of interleaved repeats timed by events, and the largest
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -25,14 +27,22 @@ SOFTMAX = ["entropy_nats", "effective_keys", "effective_keys_2", "jacobian_trace
 SPREAD = ["spread", "row_spread"]
 
 
+DEVICE = "cuda"
+"""``--dry`` makes it "cpu"."""
+
+
 def arrays(length: int, heads: int, dtype: torch.dtype, spread: float = 1.0) -> list[Any]:
-    generator = torch.Generator("cuda").manual_seed(0)
+    generator = torch.Generator(DEVICE).manual_seed(0)
     shape = (1, heads, length, 64)
-    made = [torch.randn(shape, generator=generator, device="cuda") for _ in range(3)]
+    made = [torch.randn(shape, generator=generator, device=DEVICE) for _ in range(3)]
     return [(spread**0.5 * array).to(dtype) for array in made]
 
 
 def milliseconds(call: Callable[[], Any]) -> float:
+    if DEVICE == "cpu":
+        begin = time.perf_counter()
+        call()
+        return 1e3 * (time.perf_counter() - begin)
     start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     call()
@@ -60,11 +70,15 @@ def times(length: int, dtype: torch.dtype, repeats: int) -> None:
         "64 sampled rows a head": lambda: measure(q, k, quantities=SOFTMAX, rows=64),
         "every quantity": lambda: measure(q, k, v),
     }
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
+    before = 0
+    if DEVICE == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
     taken = interleaved(calls, repeats)
     for name, each in taken.items():
         print(f"| {name} | {dtype} | {length} | {each:.3f} | {each / taken['one call']:.3f} |")
+    if DEVICE == "cpu":
+        return
     peak = (torch.cuda.max_memory_allocated() - before) / 2**20
     print(f"peak memory above the inputs: {peak:.0f} MiB", flush=True)
 
@@ -84,14 +98,21 @@ def errors(dtype: torch.dtype, spread: float) -> None:
 
 
 def main() -> None:
+    global DEVICE
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lengths", type=int, nargs="+", default=[4096, 16384])
     parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument(
+        "--dry", action="store_true", help="the same, small, on the CPU: a rehearsal"
+    )
     options = parser.parse_args()
-    if not torch.cuda.is_available():
+    if options.dry:
+        DEVICE, options.lengths, options.repeats = "cpu", [256], 2
+    elif not torch.cuda.is_available():
         print("no CUDA device: nothing was measured", file=sys.stderr)
         sys.exit(2)
-    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, 8 heads, head_dim 64")
+    name = "a rehearsal on the CPU" if options.dry else torch.cuda.get_device_name()
+    print(f"torch {torch.__version__}, {name}, 8 heads, head_dim 64")
     print("| engine | dtype | spread | largest difference from float64 |\n|---|---|---|---|")
     for dtype in (torch.bfloat16, torch.float16, torch.float32):
         for spread in (1.0, 16.0):
