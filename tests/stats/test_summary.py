@@ -170,10 +170,10 @@ def test_it_says_what_is_behind_it(rng: np.random.Generator) -> None:
     assert summary.rows.dtype == np.int64
     assert summary.visible_scores.tolist() == [2 * (1 + 2 + 3 + 4 + 5 + 6)] * 4
     assert (summary.scale, summary.head_dim, summary.score_dtype) == (1 / np.sqrt(8), 8, "float64")
-    assert summary.engine == "blocked (numpy, float64, 6×6)"
+    assert summary.engine == "blocked (numpy, float64, 6×9)"
     assert summary.exact
     merged = summary + measure(query, key, causal="top_left", engine="reference")
-    assert merged.engine == "blocked (numpy, float64, 6×6); reference (numpy, float64)"
+    assert merged.engine == "blocked (numpy, float64, 6×9); reference (numpy, float64)"
     assert Summary.empty(2).engine == "nothing"
 
 
