@@ -31,6 +31,7 @@ def test_the_anchor_is_the_name_in_kebab_case(kind):
         ("MissingExtraError", ImportError),
         ("TargetError", Exception),
         ("DiscoveryError", Exception),
+        ("SweepError", Exception),
     ],
 )
 def test_each_is_what_python_would_have_raised(kind, builtin):
@@ -38,7 +39,7 @@ def test_each_is_what_python_would_have_raised(kind, builtin):
 
 
 def test_all_are_listed_in_these_tests():
-    assert len(CLASSES) == 8
+    assert len(CLASSES) == 9
 
 
 def test_unexpected_states_fact_value_and_expectation():

@@ -133,8 +133,8 @@ def test_a_broken_baseline_is_one_line(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--format", "pdf"), "the format is 'pdf'; expected one of json, text"),
-        (("-o", "x.pdf"), "the suffix is '.pdf'; expected one of .json, .txt"),
+        (("--format", "pdf"), "the format is 'pdf'; expected one of json, markdown, text"),
+        (("-o", "x.pdf"), "the suffix is '.pdf'; expected one of .json, .md, .txt"),
         (("-o", "none/x.json"), "none/x.json cannot be written"),
         (("--fail-on", "all"), "--fail-on is 'all'; expected one of error, warning, note, never"),
         (("--state", "new"), "state is 'new'; expected one of auto, init, trained"),
