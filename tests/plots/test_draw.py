@@ -111,3 +111,19 @@ def contrast(one: str, other: str) -> float:
 def test_the_first_colours_stand_out_from_the_page() -> None:
     assert contrast("#000000", "#FFFFFF") == pytest.approx(21.0)
     assert all(contrast(color, "#FFFFFF") >= 3.0 for color in PALETTE[:3])
+
+
+def test_bars_that_lie_stand_below_one_another_with_long_names() -> None:
+    name = "a name of a bar that is far too long for one line beside it"
+    marks = (Bars.labelled((0.5, 4.0), digits=1, base=1.0), Level(label="goal", y=1.0))
+    (axes,) = drawn(panel(*marks, ticks=("short", name), lying=True, y_log=10)).axes  # type: ignore[attr-defined]
+    assert [bar.get_width() for bar in axes.patches] == [-0.5, 3.0]
+    assert [bar.get_x() for bar in axes.patches] == [1.0, 1.0]
+    assert axes.get_ylim()[0] > axes.get_ylim()[1], "the first bar is on top"
+    assert axes.get_xscale() == "log"
+    assert axes.get_xlabel() == "y (nats)"
+    names = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert names[0] == "short"
+    assert " ".join(names[1].split("\n")) == name
+    assert "\n" in names[1]
+    assert [text.get_text() for text in axes.texts] == ["0.5", "4.0", "goal"]

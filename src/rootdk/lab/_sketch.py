@@ -108,6 +108,9 @@ class Panel:
         Names of the places of bars, or of the whole numbers of ``x``.
     y_range : tuple of float, optional
         Where the vertical axis begins and ends; None for as far as needed.
+    lying : bool
+        Whether bars lie, one below the other, so that long names of places can be read. The
+        axis of their heights is then the horizontal one, and keeps the names ``y_…``.
     """
 
     title: str
@@ -118,6 +121,7 @@ class Panel:
     y_log: int | None = None
     ticks: tuple[str, ...] = ()
     y_range: tuple[float | None, float | None] = (None, None)
+    lying: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,9 @@ PANEL_HEIGHT = 3.2
 TITLE_CHARACTERS = 12
 """Of the title, in one inch."""
 
+TICK_CHARACTERS = 40
+"""Of the name of a bar that lies, before it takes another line."""
+
 
 def draw(sketch: Sketch) -> Figure:
     """Return a sketch as a figure that no global state knows of.
@@ -37,7 +40,8 @@ def draw(sketch: Sketch) -> Figure:
     across = min(sketch.across, len(sketch.panels))
     down = -(-len(sketch.panels) // across)
     width = max(panel_width(panel, across) for panel in sketch.panels) * across
-    size = (max(width, 5.5), PANEL_HEIGHT * down + 0.5)
+    height = max(map(panel_height, sketch.panels))
+    size = (max(width, 5.5), height * down + 0.5)
     with matplotlib.rc_context(dict(RC)):
         figure: Figure = module.Figure(figsize=size, layout="constrained")
         grid = figure.subplots(down, across, squeeze=False).flatten()
@@ -60,11 +64,26 @@ def panel_width(panel: Panel, across: int) -> float:
     """Return the inches that a panel needs for its bars' texts and the names of its ticks."""
     kinds = sum(isinstance(mark, Bars) and bool(mark.texts) for mark in panel.marks)
     longest = max(map(len, panel.ticks), default=0)
+    if panel.lying:
+        return 3.0 + 0.07 * min(longest, TICK_CHARACTERS)
     need = 1.0 + len(panel.ticks) * max(0.42 * kinds, 0.085 * longest + 0.08)
     return max(need, 3.4 if across > 2 else 4.4)
 
 
+def panel_height(panel: Panel) -> float:
+    """Return the inches that a panel needs for the names of bars that lie."""
+    lines = max((len(_wrapped(tick)) for tick in panel.ticks), default=1)
+    return max(PANEL_HEIGHT, 0.9 + 0.14 * (lines + 1) * len(panel.ticks) if panel.lying else 0.0)
+
+
+def _wrapped(tick: str) -> list[str]:
+    return textwrap.wrap(tick, TICK_CHARACTERS) or [""]
+
+
 def _draw_panel(axes: Axes, panel: Panel) -> None:
+    if panel.lying:
+        draw_lying(axes, panel)
+        return
     axes.set_title(panel.title)
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
@@ -83,6 +102,30 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.set_ylim(*panel.y_range)
     if bars and panel.y_range == (None, None):
         axes.margins(y=0.1)
+
+
+def draw_lying(axes: Axes, panel: Panel) -> None:
+    """Draw one kind of bars from left to right, the first on top, with levels across them."""
+    axes.set_title(panel.title)
+    axes.set_xlabel(panel.y_label)
+    axes.set_ylabel(panel.x_label)
+    for mark in panel.marks:
+        if isinstance(mark, Bars):
+            lengths = [height - mark.base for height in mark.heights]
+            places = range(len(lengths))
+            color = _color(mark.color)
+            drawn = axes.barh(places, lengths, height=0.7, left=mark.base, color=color)
+            axes.bar_label(drawn, labels=list(mark.texts), padding=3, fontsize=7.5)
+        elif isinstance(mark, Level):
+            axes.axvline(mark.y, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
+    if panel.y_log is not None and _all_above_0(panel, "y"):
+        axes.set_xscale("log", base=panel.y_log)
+        _number_log_axis(axes, panel.y_log, lying=True)
+    ticks = ["\n".join(_wrapped(tick)) for tick in panel.ticks]
+    axes.set_yticks(range(len(ticks)), ticks, fontsize=8.0)
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    axes.margins(x=0.16, y=0.02)
 
 
 def _draw_bars(axes: Axes, bars: Bars, place: int, kinds: int) -> None:
@@ -138,15 +181,16 @@ def _all_above_0(panel: Panel, axis: str) -> bool:
     return all(value > 0.0 for value in values if value is not None)
 
 
-def _number_log_axis(axes: Axes, base: int) -> None:
+def _number_log_axis(axes: Axes, base: int, *, lying: bool = False) -> None:
     """Write plain numbers, and enough of them where the axis covers little."""
     ticker = require("matplotlib.ticker", extra="lab", purpose="to draw")
-    low, high = axes.get_ylim()
+    low, high = axes.get_xlim() if lying else axes.get_ylim()
+    axis = axes.xaxis if lying else axes.yaxis
     decades = math.log10(high / low)
     steps = (1.0, 2.0, 5.0) if base == 10 and decades < 2.5 else (1.0,)
-    axes.yaxis.set_major_locator(ticker.LogLocator(base=base, subs=steps, numticks=12))
-    axes.yaxis.set_major_formatter(ticker.FuncFormatter(_plain_number))
-    axes.yaxis.set_minor_locator(ticker.NullLocator())
+    axis.set_major_locator(ticker.LogLocator(base=base, subs=steps, numticks=12))
+    axis.set_major_formatter(ticker.FuncFormatter(_plain_number))
+    axis.set_minor_locator(ticker.NullLocator())
 
 
 def _plain_number(value: float, place: int | None = None) -> str:

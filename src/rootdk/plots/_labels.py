@@ -22,6 +22,9 @@ POINTS_PER_INCH = 72.0
 
 def name_lines(axes: Axes, panel: Panel) -> None:
     """Write the name of each line and level to the right of its end, in its colour."""
+    if panel.lying:
+        name_upright(axes, panel)
+        return
     ends = []
     for mark in panel.marks:
         if isinstance(mark, Line) and mark.label:
@@ -49,6 +52,22 @@ def name_lines(axes: Axes, panel: Panel) -> None:
             annotation_clip=False,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
         )
+
+
+def name_upright(axes: Axes, panel: Panel) -> None:
+    """Write the name of each level below the last bar, where bars lie and levels stand."""
+    for mark in panel.marks:
+        if isinstance(mark, Level) and mark.label:
+            axes.annotate(
+                mark.label,
+                xy=(mark.y, 0.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(3, 2),
+                textcoords="offset points",
+                color=GREY,
+                fontsize=8.0,
+                va="bottom",
+            )
 
 
 def name_bars(axes: Axes, panel: Panel) -> None:

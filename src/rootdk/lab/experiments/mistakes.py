@@ -99,36 +99,36 @@ class Mistakes(Experiment):
         )
 
     def sketch(self, table: Table) -> Sketch:
-        """The spread and the gradient of each, by its code."""
-        ticks = tuple(row["code"] or "none" for row in table)
+        """The spread and the gradient of each, by its name and the code that it gets."""
         heights = {
             column: tuple(default if value is None else value for value in table[column])
             for column, default in (("spread", 1.0), ("gradient", 0.0))
         }
         return Sketch(
             title=self.question,
-            across=1,
             panels=(
                 Panel(
                     title="spread of the scores",
                     x_label="",
                     y_label="standard deviation of the scores",
-                    ticks=ticks,
+                    ticks=tuple(name.partition(" (")[0] for name in table["mistake"]),
                     marks=(
                         Bars.labelled(heights["spread"], digits=2, base=1.0),
                         Level(label="as it should be", y=1.0),
                     ),
                     y_log=10,
+                    lying=True,
                 ),
                 Panel(
                     title="gradient that passes through softmax",
-                    x_label="code of the finding, in the order of the table",
+                    x_label="first finding of check",
                     y_label="largest Jacobian entry",
-                    ticks=ticks,
+                    ticks=tuple(code or "no finding" for code in table["code"]),
                     marks=(
                         Bars.labelled(heights["gradient"], digits=3),
                         Level(label="bound 1/4", y=0.25),
                     ),
+                    lying=True,
                 ),
             ),
         )
