@@ -25,6 +25,16 @@ def test_a_healthy_model_is_called_so_first_and_plainly() -> None:
     assert "Findings" not in lines
 
 
+@pytest.mark.parametrize(
+    ("training", "said"), [(True, "cpu, training mode"), (False, "cpu, eval mode"), (None, "cpu")]
+)
+def test_the_mode_is_left_out_where_there_is_none(training: bool | None, said: str) -> None:
+    whole = healthy()
+    there = dataclasses.replace(whole.environment, training=training)
+    line = render(dataclasses.replace(whole, environment=there)).splitlines()[1]
+    assert line.endswith(f"float32 on {said}")
+
+
 def test_one_line_a_site_with_its_numbers() -> None:
     (line,) = [x for x in render(healthy()).splitlines() if x.startswith("blocks.1.attn")]
     numbers = "4×64 0.1250 1.000 0.900 1.04 1.17 0.50 0.25 0 %"

@@ -29,13 +29,14 @@ class FindingsError(RootdkError, AssertionError):
 class Environment:
     """What the figures depend on: versions, device, dtype, modes, seed.
 
-    The device is empty where nothing was run: the tensors were saved elsewhere.
+    The device is empty where nothing was run: the tensors were saved elsewhere. ``training`` is
+    None where there is no such mode to read, as in JAX and in a file of ONNX.
     """
 
     versions: Mapping[str, str] = field(default_factory=dict)
     device: str = "cpu"
     dtype: str = "float32"
-    training: bool = False
+    training: bool | None = False
     autocast: str | None = None
     seed: int | None = None
 

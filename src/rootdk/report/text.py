@@ -79,10 +79,10 @@ def _parts(diagnosis: Diagnosis, *, width: int, heads: bool) -> list[RenderableT
 
 def _circumstances(diagnosis: Diagnosis) -> str:
     there = diagnosis.environment
-    mode = "training mode" if there.training else "eval mode"
+    mode = {True: ", training mode", False: ", eval mode", None: ""}[there.training]
     autocast = f", autocast {there.autocast}" if there.autocast else ""
     reason = f" ({diagnosis.state_reason})" if diagnosis.state_reason else ""
-    ran = f" on {there.device}{autocast}, {mode}" if there.device else ", nothing was run"
+    ran = f" on {there.device}{autocast}{mode}" if there.device else ", nothing was run"
     return f"{diagnosis.target}: {diagnosis.state}{reason}; {there.dtype}{ran}"
 
 

@@ -192,4 +192,4 @@ def _environment(
         "numpy": np.__version__,
         "python": platform.python_version(),
     }
-    return Environment(versions=versions, device="", dtype=dtype, seed=seed)
+    return Environment(versions=versions, device="", dtype=dtype, training=None, seed=seed)

@@ -88,4 +88,10 @@ def _environment(leaves: Sequence[Leaf], seed: int | None) -> Environment:
         "jax": jax.__version__,
         "python": platform.python_version(),
     }
-    return Environment(versions=versions, device=jax.default_backend(), dtype=dtype, seed=seed)
+    return Environment(
+        versions=versions,
+        device=jax.default_backend(),
+        dtype=dtype,
+        training=None,
+        seed=seed,
+    )

@@ -118,4 +118,4 @@ def _environment(loaded: Loaded, sites: Sequence[AttentionSite], seed: int | Non
         **({"producer": producer} if producer else {}),
     }
     dtype = sites[0].score_dtype if sites else "float32"
-    return Environment(versions=versions, device="cpu", dtype=dtype, seed=seed)
+    return Environment(versions=versions, device="cpu", dtype=dtype, training=None, seed=seed)
