@@ -139,3 +139,22 @@ class DividedByDepth(Design):
 
     def expected(self, q, k, v):
         return attention(SCALE * q @ k.mT / (self.layer_idx + 1), v)
+
+
+@dataclass(frozen=True)
+class LargeInitialConfig:
+    initializer_range: float = 0.3
+
+
+@looks_wrong("entries of size 2.4", scales=(SCALE,))
+class LargeInitialWeights(Design):
+    """The configuration declares initial weights that make large entries: 0.3·√64 is 2.4."""
+
+    def __init__(self):
+        super().__init__()
+        self.config = LargeInitialConfig()
+        for linear in (self.query, self.key, self.value, self.output):
+            nn.init.normal_(linear.weight, std=self.config.initializer_range)
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)

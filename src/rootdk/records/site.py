@@ -121,7 +121,7 @@ class Observed:
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """A scale that somebody declared: ``value``, or the sentence ``where`` without a number.
+    """A number that somebody declared: ``value``, or the sentence ``where`` without a number.
 
     ``by`` is ``user`` (an ``expect=`` or a setting of the project) or ``config`` (of the model).
     """
@@ -152,6 +152,8 @@ class AttentionSite:
     Shapes follow the glossary: scores are ``(batch, num_heads, queries, keys)``. A site is
     *resolved* when ``unresolved`` is None; then ``effective_scale`` is the product of all
     constant factors from the projections to the softmax, and numbers have confirmed it.
+    ``expected`` is a scale that somebody declared, ``initial_std`` the standard deviation that the
+    model's config declares for its initial weights.
     """
 
     name: str
@@ -174,6 +176,7 @@ class AttentionSite:
     effective_scale: float | None = None
     scale_precision: float = 0.0
     expected: Expected | None = None
+    initial_std: Expected | None = None
     score_terms: int = 1
     query_path: OperandPath | None = None
     key_path: OperandPath | None = None

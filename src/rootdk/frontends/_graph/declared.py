@@ -1,4 +1,4 @@
-"""What a model's own config declares about its scale, read by meaning, never by model name."""
+"""What a model's config declares of scale and initial weights, read by meaning, never by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from rootdk.records import AttentionSite, Expected
 
-__all__ = ["declared_scale"]
+__all__ = ["declared_initial_std", "declared_scale"]
 
 _AGREES = 1e-3
 
@@ -52,6 +52,28 @@ def declared_scale(configs: Iterable[Any], site: AttentionSite) -> Expected | No
             if broken is None and not _ordinary(value, site):
                 broken = Expected(value=value, where=where, by="config")
     return broken
+
+
+_INITIAL = frozenset("init initial initializer initialiser initialization".split())
+_SPREAD = frozenset("std stddev deviation range".split())
+_PLAIN = frozenset("method normal standard weight weights".split())
+
+
+def declared_initial_std(configs: Iterable[Any]) -> Expected | None:
+    """The standard deviation of initial weights that the nearest config declares, if one does.
+
+    The words of its key must speak of that and of nothing else: an ``initializer_factor``
+    multiplies deviations of its own, and an ``embed_init_std`` is not of the projections.
+    """
+    for config in configs:
+        for key, raw in _as_mapping(config).items():
+            value, words = _number(raw), frozenset(str(key).lower().split("_"))
+            named = words & _INITIAL and words & _SPREAD
+            if not named or not words <= _INITIAL | _SPREAD | _PLAIN:
+                continue
+            if value is not None and value > 0 and math.isfinite(value):
+                return Expected(value=value, where=f"{key} = {raw!r}", by="config")
+    return None
 
 
 def _ordinary(value: float, site: AttentionSite) -> bool:

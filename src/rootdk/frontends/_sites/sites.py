@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from rootdk.frontends._graph.declared import declared_scale
+from rootdk.frontends._graph.declared import declared_initial_std, declared_scale
 from rootdk.frontends._graph.trail import FactorStep, Trail
 from rootdk.frontends._sites.attend import Attending
 from rootdk.frontends._sites.numbers import eps_of
@@ -259,6 +259,8 @@ def _verification(pending: Pending) -> Verification:
 
 
 def _with_declaration(site: AttentionSite, configs: Iterable[Any]) -> AttentionSite:
-    """What a config says about the scale of this site."""
-    expected = declared_scale(configs, site)
-    return site if expected is None else replace(site, expected=expected)
+    """What a config says about the scale of this site, and the size of its initial weights."""
+    known = tuple(configs)
+    return replace(
+        site, expected=declared_scale(known, site), initial_std=declared_initial_std(known)
+    )
