@@ -124,8 +124,8 @@ def draw_lying(axes: Axes, panel: Panel) -> None:
     ticks = ["\n".join(_wrapped(tick)) for tick in panel.ticks]
     axes.set_yticks(range(len(ticks)), ticks, fontsize=8.0)
     axes.tick_params(axis="y", length=0)
-    axes.invert_yaxis()
-    axes.margins(x=0.16, y=0.02)
+    axes.margins(x=0.16)
+    axes.set_ylim(len(ticks) - 0.05, -0.65)
 
 
 def _draw_bars(axes: Axes, bars: Bars, place: int, kinds: int) -> None:
