@@ -171,7 +171,9 @@ def _open_scales(judged: Mapping[str, Judged]) -> list[str]:
     spreads = [
         float(np.nanmedian(one.summary["spread"]))
         for one in judged.values()
-        if one.how == "open" and one.summary is not None and one.site.num_heads
+        if one.how == "open"
+        and one.summary is not None
+        and np.isfinite(one.summary["spread"]).any()
     ]
     if not spreads:
         return []

@@ -50,18 +50,23 @@ class Mismatch:
 
 
 def draw(call: SavedCall, kept: Kept, rows: int, seed: int) -> tuple[Rows, ...]:
-    """Return about so many rows, spread over at most eight heads."""
+    """Return about so many rows that have a visible key, spread over at most eight heads."""
     rng = np.random.default_rng(seed)
     batch, heads = call.query.shape[:2]
     if not batch * heads * kept.rows.size or not call.key.shape[2]:
         return ()
-    pairs = rng.permutation(batch * heads)[:_PAIRS]
-    each = max(rows // len(pairs), 1)
-    drawn = []
+    pairs = rng.permutation(batch * heads)
+    each = max(rows // min(len(pairs), _PAIRS), 1)
+    drawn: list[Rows] = []
     for pair in pairs.tolist():
         batch_at, head = divmod(pair, heads)
-        places = rng.permutation(kept.rows.size)[:each]
-        drawn.append(_rows(call, kept, batch_at, head, places))
+        seen = call.visible(batch_at, head, kept.rows)
+        seen &= np.asarray(call.added(batch_at, head, kept.rows)) > -math.inf
+        places = rng.permutation(np.flatnonzero(seen.any(-1)))[:each]
+        if places.size:
+            drawn.append(_rows(call, kept, batch_at, head, places))
+        if len(drawn) == _PAIRS:
+            break
     return tuple(drawn)
 
 

@@ -12,6 +12,7 @@ from rootdk.frontends._arrays.call import Kept, SavedCall
 from rootdk.frontends._arrays.fit import Fit, fitted_scale
 from rootdk.frontends._arrays.sample import Mismatch, Rows, compare, draw
 from rootdk.frontends._arrays.seen import observe
+from rootdk.frontends._sites.recompute import NOTHING_SEEN
 from rootdk.records import Addend, AttentionSite, Factor, OperandPath, Verification
 from rootdk.stats import Summary
 
@@ -89,6 +90,9 @@ def _scale(call: SavedCall, record: AttentionSite | None, *, rows: int, seed: in
         kept = None
     drawn = draw(call, kept, rows, seed) if kept is not None else ()
     if kept is None or not drawn:
+        unseen = kept is not None and kept.rows.size and call.query.size and call.key.size
+        if unseen and (record is None or not record.verification.rows):
+            return _Scale(value=None, how="open", unresolved=NOTHING_SEEN)
         if record is not None and known is not None:
             return _Scale(value=stated, how="recorded", origin=_STATED)
         return _stated(call, stated)

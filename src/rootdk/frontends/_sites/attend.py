@@ -43,7 +43,7 @@ from rootdk.frontends._sites.recognise import (
 from rootdk.frontends._sites.recompute import (
     check_weights,
     dot_products,
-    draw_sample,
+    draw_seeing,
 )
 from rootdk.frontends._sites.recording import Recording
 from rootdk.frontends._sites.replay import require_operand
@@ -169,10 +169,10 @@ class Attending(MeetsValues, ByHand, Calls):
         self._collect_factors(pending)
         masks = self._collect_addends(pending)
         pending.causal = alignment(masks, pending.shapes["queries"], pending.shapes["keys"])
-        sample = draw_sample(axes, dim, self.rows, self.generator)
         scale = line.scale
         # Before the verification: what overflowed is said of a site that fails it, too.
         pending.observed.update(observe(pending, weights, argument, dim, masks, rows, columns))
+        sample = draw_seeing(line, dim, self.rows, self.generator, self.recorder.values)
         if pending.score_dtype == "float16":
             sampled = np.abs(dot_products(product, sample)[0])
             finite = sampled[np.isfinite(sampled)]

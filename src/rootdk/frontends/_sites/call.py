@@ -52,6 +52,23 @@ class Call:
             scores = np.where(after, -math.inf, scores)
         return np.asarray(scores)
 
+    def rows_seeing(self, batch: int, head: int) -> Rows:
+        """The rows of one head that have a visible key."""
+        queries, keys = int(self.query.shape[2]), int(self.key.shape[2])
+        if not keys:
+            return np.arange(0)
+        if self.visible is None:
+            # The first key is visible to every row of a causal call.
+            return np.arange(queries)
+        mask = _rows(self.visible, batch, head, np.arange(queries)) != 0
+        if not self.causal:
+            seeing = np.broadcast_to(mask.any(-1), (queries,))
+        else:
+            # A row sees its first visible key, or none.
+            first = np.where(mask.any(-1), mask.argmax(-1), keys)
+            seeing = first <= np.arange(queries)
+        return np.flatnonzero(seeing)
+
     def output(self, batch: int, head: int, rows: Rows) -> Floats:
         """Some rows of one head's output, (rows, value_dim), in float64; empty rows are 0."""
         weights = np.nan_to_num(softmax_of(self.scores(batch, head, rows)), nan=0.0)

@@ -12,18 +12,20 @@ from rootdk._lib.arrays import Array, dtype_name, namespace
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.operand import OperandWalk
 from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
-from rootdk.frontends._sites.call import Call
+from rootdk.frontends._sites.call import Call, Rows
 from rootdk.frontends._sites.masks import hidden_by
 from rootdk.frontends._sites.measuring import measure_call
 from rootdk.frontends._sites.numbers import chosen, eps_of, is_float, lifted, not_finite, picked
 from rootdk.frontends._sites.pending import Pending, kv_heads, settle_vectors, width_of_heads
-from rootdk.frontends._sites.recompute import Mismatch
+from rootdk.frontends._sites.recompute import NOTHING_SEEN, Mismatch
 from rootdk.frontends._sites.recording import Recording
 from rootdk.frontends._sites.replay import require_operand
 from rootdk.frontends._sites.tapping import kept_output
 from rootdk.records import Addend
 
 __all__ = ["Calls", "four"]
+
+_HEADS = 4
 
 
 class Calls:
@@ -164,12 +166,11 @@ class Calls:
         batch, heads, queries = call.query.shape[:3]
         if not batch * heads * queries or not call.key.shape[2]:
             return Mismatch(0, 0.0, 0.0)
-        pairs = self.generator.integers(batch * heads, size=min(4, batch * heads))
-        each = max(self.rows // len(pairs), 1)
+        sampled = self._seeing(call)
+        each = max(self.rows // len(sampled), 1)
         worst, bound, count = 0.0, 0.0, 0
-        for pair in pairs.tolist():
-            b, h = divmod(pair, heads)
-            rows = self.generator.integers(queries, size=min(each, queries))
+        for b, h, seeing in sampled:
+            rows = self.generator.choice(seeing, size=min(each, queries))
             expected, seen = call.output(b, h, rows), picked(observed[b, h], [rows])
             fit = np.isfinite(expected) & np.isfinite(seen)
             gap = float(np.abs(np.where(fit, expected - seen, 0.0)).max(initial=0.0))
@@ -179,6 +180,27 @@ class Calls:
             if not bound or gap * bound > worst * allowed:
                 worst, bound = gap, allowed
         return Mismatch(count, worst, bound)
+
+    def _seeing(self, call: Call) -> list[tuple[int, int, Rows]]:
+        """Up to four heads, and the rows of each that have a visible key.
+
+        Raises
+        ------
+        UnresolvedError
+            If no row of any head has one.
+        """
+        batch, heads = call.query.shape[:2]
+        found: list[tuple[int, int, Rows]] = []
+        for pair in self.generator.permutation(batch * heads).tolist():
+            b, h = divmod(pair, heads)
+            rows = call.rows_seeing(b, h)
+            if rows.size:
+                found.append((b, h, rows))
+            if len(found) == _HEADS:
+                break
+        if not found:
+            raise UnresolvedError(NOTHING_SEEN)
+        return found
 
     def _compare_operands(
         self, pending: Pending, node: Node, tensors: list[Array], trails: list[Trail]

@@ -10,20 +10,31 @@ import numpy as np
 import numpy.typing as npt
 
 from rootdk._lib.arrays import Array, quiet
-from rootdk.frontends._graph.axes import Axes
 from rootdk.frontends._graph.node import Node
 from rootdk.frontends._graph.product import Product
 from rootdk.frontends._graph.scores import ScoreLine, ScoreStep
 from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.arrange import leading_labels, operand_tensors
 from rootdk.frontends._sites.numbers import Floats, doubles, eps_of, lifted, picked
+from rootdk.frontends._sites.sampling import Places, Sample, at_rows, draw_sample
 from rootdk.frontends._sites.values import ArrayValues
 
-__all__ = ["Mismatch", "Sample", "check_weights", "dot_products", "draw_sample", "softmax_of"]
+__all__ = [
+    "NOTHING_SEEN",
+    "Mismatch",
+    "check_weights",
+    "dot_products",
+    "draw_seeing",
+    "softmax_of",
+]
+
+NOTHING_SEEN = "no row has a visible key, so nothing could be verified"
+"""Why a site is unresolved whose masks hide every key from every row."""
+
 
 _INVISIBLE = -1e3
-
-Places = npt.NDArray[np.int64]
+# Entries of a block that is searched for rows with a visible key.
+_BLOCK = 1 << 20
 
 
 @dataclass
@@ -39,50 +50,49 @@ class Mismatch:
         return self.difference <= self.bound or self.difference == 0.0
 
 
-@dataclass
-class Sample:
-    """Index arrays (samples, along) of the label values, and which entries the product made."""
+def draw_seeing(
+    line: ScoreLine,
+    dim: int,
+    rows: int,
+    generator: np.random.Generator,
+    values: ArrayValues,
+) -> Sample:
+    """Draw rows as ``draw_sample`` does, among those that have a visible key.
 
-    index: dict[str, Places]
-    valid: npt.NDArray[np.bool_]
-    places: list[Places]
+    Raises
+    ------
+    UnresolvedError
+        If there are rows, and none has one.
+    """
+    axes = line.axes
+    assert axes is not None
+    sample = draw_sample(axes, dim, rows, generator)
+    total = math.prod(size for position, size in enumerate(axes.shape) if position != dim)
+    if not total or not axes.shape[dim] or _seeing(line, sample, values).all():
+        return sample
+    order = generator.permutation(total)
+    found: list[Places] = []
+    block = max(rows, _BLOCK // axes.shape[dim])
+    for start in range(0, total, block):
+        some = order[start : start + block].astype(np.int64)
+        found.append(some[_seeing(line, at_rows(axes, dim, some), values)])
+        if sum(map(len, found)) >= rows:
+            break
+    seeing = np.concatenate(found)[:rows]
+    if not seeing.size:
+        raise UnresolvedError(NOTHING_SEEN)
+    return at_rows(axes, dim, seeing)
 
 
-def draw_sample(axes: Axes, dim: int, rows: int, generator: np.random.Generator) -> Sample:
-    """Draw rows along ``dim`` of a tensor with these axes, evenly over all the others."""
-    shape = axes.shape
-    along = shape[dim]
-    total = math.prod(size for position, size in enumerate(shape) if position != dim)
-    drawn = generator.choice(total, min(rows, total), replace=total > 1 << 20)
-    chosen = drawn.astype(np.int64)
-    places: list[Places] = []
-    rest = chosen
-    for position in range(len(shape) - 1, -1, -1):
-        if position == dim:
-            places.append(np.arange(along)[None, :])
-            continue
-        places.append((rest % shape[position])[:, None])
-        rest = rest // shape[position]
-    places.reverse()
-    return _labelled(axes, dim, places)
-
-
-def _labelled(axes: Axes, dim: int, places: list[Places]) -> Sample:
-    """The label values that the places stand for."""
-    index: dict[str, Places] = {}
-    valid = np.ones((1, axes.shape[dim]), dtype=np.bool_)
-    for position, at in enumerate(places):
-        dim_axes = axes.dims[position]
-        local = at - dim_axes.start
-        if position == dim:
-            size = math.prod(atom.size for atom in dim_axes.atoms)
-            valid = (local >= 0) & (local < max(size, 1))
-            local = local.clip(0, max(size - 1, 0))
-        for atom in reversed(dim_axes.atoms):
-            digit = (local % atom.size) * atom.stride
-            index[atom.label] = index[atom.label] + digit if atom.label in index else digit
-            local = local // atom.size
-    return Sample(index, valid, places)
+def _seeing(line: ScoreLine, sample: Sample, values: ArrayValues) -> npt.NDArray[np.bool_]:
+    """Which of the sampled rows have a visible key, whatever their dot products are."""
+    count = max((len(at) for at in sample.places), default=1)
+    scores: Floats = np.zeros((count, sample.valid.shape[-1]))
+    with quiet():
+        for position, step in enumerate(line.steps):
+            scores = _apply(step, scores, line.factor_after(position), sample, values)
+    hidden = np.isneginf(scores) | (scores <= _INVISIBLE)
+    return np.broadcast_to(~hidden.all(-1), (count,))
 
 
 def _gathered(array: Array, labels: tuple[str, ...], sample: Sample) -> Floats:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rootdk.frontends._graph.node import Node
-from rootdk.frontends._graph.trail import FactorStep, Trail
+from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
 from rootdk.frontends._sites.arrange import heads_from_path
 from rootdk.frontends._sites.attend import Attending
 from rootdk.frontends._sites.call import Call
@@ -94,7 +94,11 @@ class TorchAttending(Attending):
         pending.query_trail = pending.key_trail = trail
         pending.hidden = layer.width
         first = out[0] if isinstance(out, (tuple, list)) else out
-        mismatch = layer.compare(call, source, first.detach(), self.generator, self.rows)
+        try:
+            mismatch = layer.compare(call, source, first.detach(), self.generator, self.rows)
+        except UnresolvedError as reason:
+            pending.unresolved = str(reason)
+            return
         pending.mismatch = mismatch
         if not mismatch.within:
             pending.unresolved = (

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.call import Call
 from rootdk.frontends._sites.numbers import eps_of
-from rootdk.frontends._sites.recompute import Mismatch
+from rootdk.frontends._sites.recompute import NOTHING_SEEN, Mismatch
 from rootdk.records import Addend
 
 __all__ = ["Layer"]
@@ -79,9 +80,13 @@ class Layer:
     ) -> Mismatch:
         """Recompute sampled positions of the layer's output from q, k and v."""
         batch, heads, length, _ = call.query.shape
-        total = batch * length
-        count = min(max(rows // max(heads, 1), 4), total)
-        chosen = generator.permutation(total)[:count]
+        # The mask is the same for every head.
+        seeing = [b * length + call.rows_seeing(b, 0) for b in range(batch)]
+        drawn = generator.permutation(np.concatenate(seeing))
+        if batch * length and not drawn.size:
+            raise UnresolvedError(NOTHING_SEEN)
+        count = min(max(rows // max(heads, 1), 4), len(drawn))
+        chosen = drawn[:count]
         pairs = [(int(at // length), np.asarray([at % length])) for at in chosen]
         joined = np.stack(
             [np.concatenate([call.output(b, h, at)[0] for h in range(heads)]) for b, at in pairs]
