@@ -31,10 +31,13 @@ EXAMPLES = settings(max_examples=60, suppress_health_check=[HealthCheck.function
 
 @st.composite
 def cases(draw: st.DrawFn, *, plain: bool = False) -> Case:
-    """A call of any shape, mask and size of scores; ``plain`` has no mask, bias or softcap."""
+    """A call of any shape, order and size of scores; ``plain`` has no mask, bias or softcap."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     batch, kv_heads, group = (draw(st.integers(1, 2)) for _ in range(3))
     queries, keys = draw(st.integers(1, 70)), draw(st.integers(1, 130))
+    packed = draw(st.integers(0, 3)) == 0
+    if packed:
+        queries = keys = draw(st.integers(1, 100))
     head_dim = draw(st.sampled_from([1, 3, 8, 33]))
     shift = draw(st.sampled_from([0.0, 0.0, 5.0, 300.0]))
     query = rng.normal(size=(batch, kv_heads * group, queries, head_dim)) + shift
@@ -48,6 +51,9 @@ def cases(draw: st.DrawFn, *, plain: bool = False) -> Case:
     if draw(st.booleans()):
         ends = st.none() | st.integers(0, 40)
         arguments["window"] = (draw(ends), draw(ends))
+    if packed:
+        inner = draw(st.lists(st.integers(0, keys), max_size=6))
+        arguments["segments"] = [0, *sorted(inner), keys]
     if not plain:
         shape = [
             draw(st.sampled_from([1, size])) for size in (batch, kv_heads * group, queries, keys)
