@@ -9,13 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from rootdk._lib.errors import ArgumentError
-from rootdk.engines import blocked, compiled, fused, linear, reference
+from rootdk.engines import blocked, compiled, fused, linear, ragged, reference
+from rootdk.engines.added import is_masked, is_spelt_out
 from rootdk.engines.call import Call, UnfitError
 from rootdk.engines.fill import Filled
+from rootdk.engines.intervals import TOGETHER
 from rootdk.engines.rownumbers import SOFTMAX
 
 SMALL = 2.0**26
-"""Multiplications below which time is all overhead, and the order of the engines decides."""
+"""Multiplications, about a millisecond, below which the order of the engines decides.
+
+Time is all overhead there, and the fused engine would save half of it for digits lost.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,22 +59,37 @@ def _scores(call: Call) -> float:
 
 def of_linear(call: Call, names: set[str]) -> float:
     """Return the cost of the linear engine: narrow products, and twice where keys differ."""
-    ordered = call.ordered or call.mask is not None
+    ordered = call.ordered or (call.mask is not None and call.mask.shape[2] > 1)
     each = call.head_dim * (2.0 if ordered else 1.0) + 64.0
     cost = 2.0 * _heads(call) * (len(call.rows) + call.keys) * call.head_dim * each
+    if ordered:
+        cost += 0.25 * SMALL * _steps(call)
     if call.mask is None:
         return cost
     return cost + 8.0 * float(np.prod([float(size) for size in call.mask.shape]))
 
 
+def _steps(call: Call) -> float:
+    """Return how many chunks of rows the linear engine takes one by one: none in plain order."""
+    sampled = len(call.rows) < call.queries
+    if not sampled and call.window == (None, None) and call.segments is None:
+        return 0.0
+    return min(len(call.rows), call.keys / ragged.CHUNK) * max(_heads(call) / TOGETHER, 1.0)
+
+
 def of_blocked(call: Call, names: set[str]) -> float:
-    """Return the cost of the blocked engine: a product, and so much again for each score."""
-    softmax = bool(names & SOFTMAX)
+    """Return the cost of the blocked engine: a look at entries, then a product and passes."""
+    softmax, histogram = bool(names & SOFTMAX), "score_histogram" in names
+    entries = _heads(call) * (len(call.rows) + call.keys) * call.head_dim
     if compiled.fits(call):
-        each = 12.0 + 30.0 * softmax + 30.0 * ("score_histogram" in names)
-        return _scores(call) * (call.head_dim + each)
-    each = 60.0 + 120.0 * softmax + 100.0 * ("score_histogram" in names)
-    return _scores(call) * (call.head_dim + each)
+        each = call.head_dim + 12.0 + 30.0 * softmax + 30.0 * histogram
+        return 128.0 * entries + _scores(call) * each
+    # What order hides from all rows of a block costs nothing; small calls are one block.
+    rows = float(len(call.rows))
+    of_block = min(rows, blocked.FLAT_TILE / max(call.keys, 1)) * call.queries / max(rows, 1.0)
+    scores = min(_heads(call) * rows * call.keys, _scores(call) + _heads(call) * rows * of_block)
+    each = call.head_dim + 140.0 + 100.0 * softmax + 70.0 * histogram
+    return 0.75 * SMALL + 128.0 * entries + scores * each
 
 
 def of_fused(call: Call, names: set[str]) -> float:
@@ -77,7 +97,11 @@ def of_fused(call: Call, names: set[str]) -> float:
     calls = 1.0 + ("row_squares" in names)
     # On a GPU its calls are one kernel each, and blocks are many.
     quicker = 1.0 if call.query.device.type == "cpu" else 0.1
-    return quicker * calls * _scores(call) * (2.0 * call.head_dim + 60.0)
+    # What a mask hides, a kernel computes all the same.
+    whole = _heads(call) * len(call.rows) * call.keys
+    scores = whole if is_spelt_out(call) else _scores(call)
+    each = 2.0 * call.head_dim + 60.0 + 100.0 * is_masked(call)
+    return quicker * calls * scores * each
 
 
 def of_reference(call: Call, names: set[str]) -> float:
