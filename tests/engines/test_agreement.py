@@ -148,7 +148,7 @@ def in_sight(case: Case) -> Case:
 def test_linear_agrees(name: str, dtype: str, library: str, rng: np.random.Generator) -> None:
     case = in_sight(CASES[name](rng))
     given, arguments = case.given(library, dtype)
-    summary = measure(*given, **arguments, quantities=LINEAR)
+    summary = measure(*given, **arguments, quantities=LINEAR, engine="linear")
     assert summary.engine == f"linear ({library}, float64)"
     exact = case.rounded(dtype)
     assert_within(summary, Bounds(case=exact, eps=EPS_64, oracle=oracle_of(exact, dtype)), LINEAR)
