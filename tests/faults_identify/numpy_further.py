@@ -112,6 +112,35 @@ def mean_for_maximum(q, k, v):
     return terms / terms.sum(-1, keepdims=True) @ v
 
 
+@fault("RDK302", "the first score of a row for its maximum")
+def first_for_maximum(q, k, v):
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    terms = np.exp(scores - scores[..., :1])
+    return terms / terms.sum(-1, keepdims=True) @ v
+
+
+@fault("RDK307", "products in half precision, given float32")
+def half_product(q, k, v):
+    products = q.astype(np.float16) @ k.swapaxes(-1, -2).astype(np.float16)
+    return softmax(products.astype(q.dtype) * np.float32(q.shape[-1] ** -0.5)) @ v
+
+
+@fault("RDK111", "one head goes another way, and is not scaled")
+def single_head_unscaled(q, k, v):
+    scores = q @ k.swapaxes(-1, -2)
+    if q.shape[1] == 1:
+        return softmax(scores) @ v
+    return softmax(scores / np.sqrt(q.shape[-1])) @ v
+
+
+@fault("RDK306", "a softcap that is taken before the scale")
+def capped_unscaled(q, k, v, attn_logit_cap=None):
+    scores = q @ k.swapaxes(-1, -2)
+    if attn_logit_cap is not None:
+        scores = attn_logit_cap * np.tanh(scores / attn_logit_cap)
+    return softmax(scores / np.sqrt(q.shape[-1])) @ v
+
+
 @fault("RDK303", "divided by the largest term")
 def divided_by_largest(q, k, v):
     scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
@@ -249,3 +278,21 @@ def local_and_declared(q, k, v):
     far = abs(np.arange(q.shape[-2])[:, None] - np.arange(k.shape[-2])) > 2
     scores = np.where(far, -1e30, scores)
     return softmax(scores) * ~far.all(-1, keepdims=True) @ v
+
+
+@sound("one query goes another way, to the same scale")
+def single_query_apart(q, k, v):
+    if q.shape[-2] == 1:
+        scores = np.sum(q * k, axis=-1)[..., None, :]
+        return softmax(scores / np.sqrt(q.shape[-1])) @ v
+    return softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])) @ v
+
+
+@sound("a maximum over the first half and one over the second, the larger of them")
+def maximum_in_halves(q, k, v):
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    half = -(-scores.shape[-1] // 2)
+    first = scores[..., :half].max(-1, keepdims=True)
+    rest = scores[..., half:].max(-1, keepdims=True, initial=-np.inf)
+    terms = np.exp(scores - np.maximum(first, rest))
+    return terms / terms.sum(-1, keepdims=True) @ v

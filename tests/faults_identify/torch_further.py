@@ -123,6 +123,18 @@ def half_inside(q, k, v):
     return scores.softmax(-1).to(v.dtype) @ v
 
 
+@fault("RDK304", "products in bfloat16, given float32")
+def brain_product(q, k, v):
+    scores = (q.bfloat16() @ k.bfloat16().mT).float() / math.sqrt(q.shape[-1])
+    return scores.softmax(-1).to(v.dtype) @ v
+
+
+@fault("RDK307", "scores that go through half precision")
+def half_scores(q, k, v):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    return scores.half().to(v.dtype).softmax(-1) @ v
+
+
 @fault("RDK402", "a boolean subtracted from one, times a hundred", also="RDK408")
 def times_hundred(q, k, v, attention_mask=None):
     scores = q @ k.mT / math.sqrt(q.shape[-1])

@@ -47,14 +47,18 @@ class Bench:
     formula: str | None = None
     skipped: dict[str, str] = field(default_factory=dict)
     is_random: bool = False
+    inner_dtype: str | None = None
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
 
     @property
     def eps(self) -> float:
-        """The distance from 1 to the next number in the dtype of the measurements."""
-        return float_info(self.subject.dtype).eps
+        """The distance from 1 to the next number in the dtype of the measurements.
+
+        In that of a narrower one, if no more digits than that are kept inside the function.
+        """
+        return float_info(self.inner_dtype or self.subject.dtype).eps
 
     @property
     def has_mask(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rootdk.identify.properties_mask import mask_properties
 from rootdk.identify.wording import number, signed
-from rootdk.records import Behaviour, PrecisionFacts, Property, ScaleFacts
+from rootdk.records import Behaviour, PrecisionFacts, Property, ScaleFacts, ScalePoint
 
 __all__ = ["properties_of"]
 
@@ -48,6 +48,7 @@ def _scale(behaviour: Behaviour) -> Iterator[Property]:
     if law is not None and law.name is not None:
         also = law.readings[1:]
         value = law.name + (f" (or {', '.join(also)})" if also else "")
+        value += "".join(f"; {number(p.scale)} {_where_single(p, scale)}" for p in scale.apart)
         yield Property(
             key="scale", label="scale", value=value, note=f"{where}; {_exponents(scale)}"
         )
@@ -58,6 +59,12 @@ def _scale(behaviour: Behaviour) -> Iterator[Property]:
         key="scale", label="scale", value=value, note=note, number=scale.value,
         within=1e-3 * abs(scale.value),
     )  # fmt: skip
+
+
+def _where_single(point: ScalePoint, scale: ScaleFacts) -> str:
+    base = scale.points[0].sizes
+    changed = (n for n in ("queries", "heads", "batch") if getattr(base, n) != 1)
+    return next(f"where {n} is 1" for n in changed if getattr(point.sizes, n) == 1)
 
 
 def _exponents(scale: ScaleFacts) -> str:
@@ -172,6 +179,8 @@ def _precision(behaviour: Behaviour) -> Iterator[Property]:
 
 def _rounding(facts: PrecisionFacts) -> str:
     words = []
+    if facts.inner_dtype is not None:
+        words.append(f"has the digits of {facts.inner_dtype} inside")
     if facts.error is not None and facts.bound is not None:
         fine = facts.error <= facts.bound
         words.append("right to rounding" if fine else f"off by {number(facts.error, 2)}")

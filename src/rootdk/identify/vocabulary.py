@@ -11,7 +11,7 @@ A *meaning* is ours; a *form* says how a canonical value becomes the function's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -48,7 +48,7 @@ _WORDS: Mapping[str, str] = {
     "temperature": "temperature temper tau",
     "softcap": (
         "softcap soft_cap logits_soft_cap logit_cap attn_logits_soft_cap logit_softcap "
-        "attn_logit_softcapping attn_softcap softcapping cap"
+        "softcapping capping logit_capping cap"
     ),
     "window": (
         "window window_size local_window_size sliding_window sliding_window_size "
@@ -72,6 +72,10 @@ _WORDS: Mapping[str, str] = {
     "head_dim": "head_dim d_k dk head_size d_head dim_head dim_per_head",
     "hidden": "d_model embed_dim hidden_size hidden model_dim dim_model",
 }
+_ABOUT = frozenset("attn attention atten sdpa softmax logit logits score scores qk".split())
+"""What an author may put before a name without changing what it means."""
+_UNITS = frozenset("value factor".split())
+"""What may stand behind it."""
 _BY_NAME = {name: meaning for meaning, names in _WORDS.items() for name in names.split()}
 _FORMS = {
     "temperature": ("scale", "inverse"),
@@ -103,11 +107,22 @@ def meaning_of(name: str) -> Word | None:
     --------
     >>> meaning_of("sm_scale"), meaning_of("temperature")
     (Word(own='sm_scale', meaning='scale', form='plain'), Word(..., form='inverse'))
+    >>> meaning_of("attn_logit_softcapping")
+    Word(own='attn_logit_softcapping', meaning='softcap', form='plain')
     >>> meaning_of("colour") is None
     True
     """
-    meaning = _BY_NAME.get(name.lower().strip("_"))
+    meaning = next((_BY_NAME[one] for one in _spellings(name) if one in _BY_NAME), None)
     return None if meaning is None else word(name, meaning)
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """Yield a name, and what is left of it without words that say what it is about."""
+    parts = name.lower().strip("_").split("_")
+    yield "_".join(parts)
+    while len(parts) > 1 and (parts[0] in _ABOUT or parts[-1] in _UNITS):
+        parts = parts[1:] if parts[0] in _ABOUT else parts[:-1]
+        yield "_".join(parts)
 
 
 def word(own: str, meaning: str) -> Word:

@@ -35,7 +35,9 @@ def formula_of(notebook: Notebook) -> str:
     left = "cos(query, key)" if note.get("scale.normalised") else "query·keyᵀ"
     scale = scale_text(note) or "?"
     varies = note.get("scale.varies", ())
-    if varies:
+    if note.get("scale.apart"):
+        scores = f"scale(sizes)·{left}"
+    elif varies:
         scores = f"scale({varies[0].along})·{left}"
     elif scale == "1":
         scores = left

@@ -169,9 +169,12 @@ class PrecisionFacts:
     ``shift_breaks_at``: the smallest |score| tried, common to a whole row, at which the output
     was no longer right, and ``shift_outcome`` how (``nan``, ``inf``, ``zero``, ``wrong``); a
     softmax that subtracts the maximum has none. ``shift_uneven``: that was seen only where other
-    rows lay at other heights. ``product_breaks_at``: the smallest |q·k|
+    rows lay at other heights; ``shift_peaked``: only where one key of a row lay far above the
+    others, where the row's mean is not its maximum. ``product_breaks_at``: the smallest |q·k|
     tried at which an output was wrong although every scaled score was small.
     ``softmax_dtype``: the widest dtype that the errors of the softmax fit; None if not told.
+    ``inner_dtype``: the half dtype whose digits are all that a wider input has inside, seen in
+    ``inner_rows``: (rows that did not move when every entry of query did, rows that could move).
     """
 
     dtype: str
@@ -182,11 +185,14 @@ class PrecisionFacts:
     shift_outcome: Literal["nan", "inf", "zero", "wrong"] | None = None
     shift_reached: float | None = None
     shift_uneven: bool | None = None
+    shift_peaked: bool | None = None
     product_breaks_at: float | None = None
     product_outcome: Literal["nan", "inf", "zero", "wrong"] | None = None
     product_reached: float | None = None
     softmax_dtype: str | None = None
     softmax_error: float | None = None
+    inner_dtype: str | None = None
+    inner_rows: tuple[int, int] | None = None
     output_dtype: str | None = None
 
 

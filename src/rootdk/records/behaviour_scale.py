@@ -94,12 +94,14 @@ class ScaleFacts:
     ``value`` is that of the first point, whose sizes are ``points[0].sizes``. ``linear``: scores
     are a linear function of q·k there (no softcap, no normalisation of query or key).
     ``normalised``: lengths of query and key do not matter, only their angle (cosine attention),
-    and ``value`` then multiplies the cosine.
+    and ``value`` then multiplies the cosine. ``apart`` are points at which one size is 1 (one
+    query, one head, a batch of one) and the scale is not the one that all others lead to.
     """
 
     value: float
     points: tuple[ScalePoint, ...]
     law: ScaleLaw | None = None
     varies: tuple[Varies, ...] = ()
+    apart: tuple[ScalePoint, ...] = ()
     linear: bool | None = None
     normalised: bool | None = None

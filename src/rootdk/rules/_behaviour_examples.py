@@ -131,7 +131,7 @@ def scaling(at: Callable[[Sizes], float], **changes: Any) -> Behaviour:
     """Return a behaviour with these scales; changes of the behaviour or of the scale."""
     own = {
         name: changes.pop(name)
-        for name in ("varies", "normalised", "linear", "law")
+        for name in ("varies", "normalised", "linear", "law", "apart")
         if name in changes
     }
     return behaving(scale=scales(at, **own), **changes)

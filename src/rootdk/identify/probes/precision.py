@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from rootdk.identify.probes._base import Probe
 from rootdk.identify.subject import Floats, Refused
 
 __all__ = ["Precision"]
+
+Shape = Literal["level", "uneven", "peaked"]
+"""How the scores of a call lie: a row all at one height, rows at several, or one key above."""
 
 _SIZES = (1.0, 4.0, 16.0, 64.0)
 _SHIFTS = (8.0, 12.0, 16.0, 32.0, 64.0, 96.0, 128.0, 256.0, 512.0, 750.0, 1024.0, 2048.0, 8192.0)
@@ -31,6 +34,7 @@ class Precision(Probe):
         "precision.shift_outcome",
         "precision.shift_reached",
         "precision.shift_uneven",
+        "precision.shift_peaked",
         "precision.product_breaks_at",
         "precision.product_outcome",
         "precision.product_reached",
@@ -47,7 +51,7 @@ class Precision(Probe):
         named = subject.adapted.dtypes or subject.library.dtypes
         dtypes = [bench.dtype_asked] if bench.dtype_asked else list(named)
         for dtype in dtypes:
-            facts: dict[str, Any] = {"dtype": dtype}
+            facts: dict[str, Any] = bench.notebook.precision.get(dtype, {"dtype": dtype})
             try:
                 self._errors(bench, dtype, facts)
                 self._sum(bench, dtype, facts)
@@ -118,13 +122,17 @@ class Precision(Probe):
             if abs(shift / scale) > info.max / 64.0:
                 break
             outcome = self._at(bench, dtype, shift) or self._at(bench, dtype, -shift)
-            uneven = outcome is None
-            outcome = outcome or self._at(bench, dtype, shift, uneven=True)
+            shape: Shape = "level"
+            for other in ("uneven", "peaked") if outcome is None else ():
+                shape = other
+                outcome = self._at(bench, dtype, shift, shape)
+                if outcome is not None:
+                    break
             if outcome is not None:
                 facts["shift_breaks_at"], facts["shift_outcome"] = shift, outcome
-                facts["shift_uneven"] = uneven
-                fact = f"precision.{dtype}.shift"
-                self._height_witness(bench, fact, dtype, shift, uneven=uneven)
+                facts["shift_uneven"] = shape == "uneven"
+                facts["shift_peaked"] = shape == "peaked"
+                self._height_witness(bench, f"precision.{dtype}.shift", dtype, shift, shape)
                 return
             facts["shift_reached"] = shift
 
@@ -144,14 +152,11 @@ class Precision(Probe):
                 return
             facts["product_reached"] = product
 
-    def _at(self, bench: Bench, dtype: str, shift: float, *, uneven: bool = False) -> str | None:
-        """Return how a row at some height is wrong, None if it is right.
-
-        ``uneven``: other rows lie at other heights.
-        """
+    def _at(self, bench: Bench, dtype: str, shift: float, shape: Shape = "level") -> str | None:
+        """Return how a row at some height is wrong, None if it is right."""
         sizes = bench.sizes
-        query, key = _raised(bench, dtype, shift, uneven=uneven)
-        rows = slice(None) if uneven else slice(0, 1)
+        query, key = _raised(bench, dtype, shift, shape)
+        rows = slice(0, 1) if shape == "level" else slice(None)
         value = np.zeros((sizes.batch, sizes.kv_heads, sizes.keys, sizes.value_dim))
         shown = min(sizes.keys, sizes.value_dim)
         value[..., :shown] = np.eye(sizes.keys)[:, :shown]
@@ -166,7 +171,8 @@ class Precision(Probe):
         if float(np.max(np.abs(seen))) == 0.0 and float(np.max(np.abs(right))) > 0.1:
             return "zero"
         # Scores may have been rounded to the dtype before the softmax; that is no break.
-        slack = 0.02 + 4.0 * float_info(dtype).eps * (abs(shift) + 1.0)
+        eps = max(float_info(dtype).eps, bench.eps if bench.inner_dtype else 0.0)
+        slack = 0.02 + 4.0 * eps * (abs(shift) + 1.0)
         if float(np.max(np.abs(seen - right))) > slack:
             return "wrong"
         return None
@@ -176,14 +182,14 @@ class Precision(Probe):
         self._height_witness(bench, f"precision.{dtype}.product", dtype, product * scale)
 
     def _height_witness(
-        self, bench: Bench, fact: str, dtype: str, shift: float, *, uneven: bool = False
+        self, bench: Bench, fact: str, dtype: str, shift: float, shape: Shape = "level"
     ) -> None:
         sizes = bench.sizes
-        query, key = _raised(bench, dtype, shift, uneven=uneven)
+        query, key = _raised(bench, dtype, shift, shape)
         value = np.ones((sizes.batch, sizes.kv_heads, sizes.keys, sizes.value_dim))
         bench.witness(
             fact,
-            f"scaled scores lie near {shift:g} and every value is 1, in {dtype}: outputs are 1 "
+            f"{_SHAPES[shape].format(shift)} and every value is 1, in {dtype}: outputs are 1 "
             "in a softmax that subtracts the maximum",
             query,
             key,
@@ -207,10 +213,19 @@ def _has_shifts(bench: Bench) -> bool:
     )
 
 
-def _raised(
-    bench: Bench, dtype: str, shift: float, *, uneven: bool = False
-) -> tuple[Floats, Floats]:
-    """Return query and key whose scaled scores are ``shift`` plus small steps."""
+_SHAPES: dict[Shape, str] = {
+    "level": "scaled scores lie near {:g}",
+    "uneven": "scaled scores lie near {:g} in some rows and elsewhere in others",
+    "peaked": "the scaled score of one key of each row is {:g} and the others are 0",
+}
+
+
+def _raised(bench: Bench, dtype: str, shift: float, shape: Shape) -> tuple[Floats, Floats]:
+    """Return query and key whose scaled scores are ``shift`` plus small steps.
+
+    ``uneven``: other rows lie at other heights. ``peaked``: one key of a row lies there, in
+    turn from the last key to the first, and the others at 0.
+    """
     sizes, scale = bench.sizes, bench.notebook.get("scale.value")
     steps = np.where(np.arange(sizes.keys) % 2, 0.5, 0.0)
     product = abs(shift / scale)
@@ -218,9 +233,16 @@ def _raised(
     side = 2.0 ** np.floor(np.log2(max(np.sqrt(product), 1e-30)) + 0.5)
     query = np.zeros((sizes.batch, sizes.heads, sizes.queries, sizes.head_dim))
     key = np.zeros((sizes.batch, sizes.kv_heads, sizes.keys, sizes.head_dim))
+    if shape == "peaked":
+        peaks = min(sizes.queries, sizes.keys, sizes.head_dim)
+        at = np.linspace(sizes.keys - 1, 0, peaks).round().astype(int)
+        rows = np.arange(sizes.queries)
+        query[:, :, rows, rows % peaks] = shift / scale / side
+        key[:, :, at, np.arange(peaks)] = side
+        return bench.subject.rounded(query, dtype), bench.subject.rounded(key, dtype)
     query[..., 0], key[..., 0] = shift / scale / side, side
     query[..., 1], key[..., 1] = 1.0 / scale, steps
-    if uneven:
+    if shape == "uneven":
         query[:, :, 1::3, 0] = 0.0
         query[:, :, 2::3, 0] *= -1.0
         query[1::2, :, :, 0] *= -1.0

@@ -110,7 +110,9 @@ class ScaleValue(Probe):
         large = in_regime(
             bench, bench.sizes, _LARGE, start=small.amplitude * _LARGE / small.spread, axis=axis
         )
-        straight = large.is_line(bench) and abs(large.slope / small.slope - 1.0) < 1e-3
+        straight = large.is_line(bench) and abs(large.slope / small.slope - 1.0) < max(
+            1e-3, bench.eps
+        )
         if not straight and axis == "keys":
             if self._is_twice(bench, large):
                 return

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from rootdk.records import Behaviour, ScaleFacts, Sizes, Varies
+from rootdk.records import Behaviour, ScaleFacts, ScalePoint, Sizes, Varies
 
 __all__ = [
     "against_expected",
     "along",
+    "apart",
     "by_argument",
     "by_no_law",
     "by_the_law",
@@ -101,6 +102,22 @@ def along(varies: Varies) -> str:
     pairs = ", ".join(f"{scale:.4g} at {what} {at}" for at, scale in shown[:_MOST])
     start = f"scores are multiplied by a factor that depends on the {what}: {pairs}"
     return f"{start}{_steps(varies)}" if varies.along == "key" else start
+
+
+def apart(scale: ScaleFacts) -> str:
+    """Return the sentence for a scale that is another one where a size is 1."""
+    base = scale.points[0]
+    others = ", ".join(_single(point, base.sizes) for point in scale.apart)
+    return f"scores are multiplied by {base.scale:.4g} in general, and by {others}"
+
+
+def _single(point: ScalePoint, base: Sizes) -> str:
+    name = next(n for n in SINGLE if getattr(point.sizes, n) == 1 != getattr(base, n))
+    return f"{point.scale:.4g} where {name} is 1"
+
+
+SINGLE = ("queries", "heads", "batch")
+"""Sizes that a function may treat apart when they are 1."""
 
 
 def _steps(varies: Varies) -> str:

@@ -12,6 +12,7 @@ from rootdk.rules._evidence import NotJudged
 from rootdk.rules.scale._function_wording import (
     against_expected,
     along,
+    apart,
     by_argument,
     by_no_law,
     by_the_law,
@@ -101,6 +102,8 @@ def classify_function(behaviour: Behaviour) -> FunctionVerdict:
     scale = behaviour.scale
     if scale is None:
         raise NotJudged("the scale of the function was not measured")
+    if scale.apart:
+        return FunctionVerdict(code="RDK111", severity=Severity.ERROR, message=apart(scale))
     if behaviour.scale_as_expected:
         return FunctionVerdict(readings=_formulas(scale))
     if _odd_rows(behaviour):

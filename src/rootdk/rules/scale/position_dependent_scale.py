@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from rootdk.records import Factor, Severity, Varies
+from rootdk.records import Factor, ScalePoint, Severity, Sizes, Varies
 from rootdk.rules._behaviour_examples import fires_of, scaling, silent_of, standard
 from rootdk.rules._examples import (
     Example,
@@ -41,9 +41,11 @@ class PositionDependentScale(ScaleRule, FunctionScaleRule):
     are not judged, since the varying one may make up for them.
 
     Of a function alone, the scale is measured at several queries and at several keys, in runs
-    of several hundred keys. A factor that differs between keys of one row, or between short and
-    long runs without following the length, is an error: that is how a constant looks that a
-    loop over blocks of keys applies again in each block.
+    of several hundred keys, and with one query, one head and one sample. A factor that differs
+    between keys of one row, or between short and long runs without following the length, is an
+    error: that is how a constant looks that a loop over blocks of keys applies again in each
+    block. So is a factor that is another one where there is one query: that is how a path for
+    decoding looks that leaves it out.
 
     Remedy
     ------
@@ -116,6 +118,20 @@ class PositionDependentScale(ScaleRule, FunctionScaleRule):
             Severity.ERROR,
             scaling(standard, varies=(long_runs,)),
             says=("0.2 over 350 keys",),
+        )
+        point = ScalePoint(
+            sizes=Sizes(
+                batch=2, heads=6, kv_heads=6, queries=1, keys=13, head_dim=64, value_dim=20
+            ),
+            scale=1.0,
+            uncertainty=1e-6,
+            residual=0.0,
+        )
+        yield fires_of(
+            "a function that goes another way for one query",
+            Severity.ERROR,
+            scaling(standard, apart=(point,)),
+            says=("and by 1 where queries is 1",),
         )
         yield fires_of(
             "a function that grows with the logarithm of the length",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 from rootdk._lib.arrays import float_info, is_half
+from rootdk._lib.errors import DtypeError
 from rootdk.records import Behaviour, PrecisionFacts
 
-__all__ = ["FAR", "OUTCOMES", "exp_overflows_at", "judged_dtypes", "loss_below"]
+__all__ = ["FAR", "OUTCOMES", "exp_end", "exp_overflows_at", "judged_dtypes", "loss_below"]
 
 FAR = 10.0
 """What breaks later than this many times the end of exp does not break in exp."""
@@ -28,6 +30,23 @@ def exp_overflows_at(dtype: str) -> float:
     (88.72, 11.09)
     """
     return math.log(float_info(dtype).max)
+
+
+def exp_end(facts: PrecisionFacts) -> float:
+    """Return where exp overflows in a function given a dtype: in that of its output, if wider.
+
+    A factor of float64 makes float64 of float32 scores, and exp then holds out for longer.
+
+    Examples
+    --------
+    >>> round(exp_end(PrecisionFacts(dtype="float32", output_dtype="float64")), 1)
+    709.8
+    """
+    known = [facts.dtype]
+    with suppress(DtypeError):
+        if facts.output_dtype is not None and float_info(facts.output_dtype).eps:
+            known.append(facts.output_dtype)
+    return max(map(exp_overflows_at, known))
 
 
 def judged_dtypes(behaviour: Behaviour) -> Iterator[PrecisionFacts]:

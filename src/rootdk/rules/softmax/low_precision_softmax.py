@@ -6,11 +6,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from rootdk._lib.arrays import is_half
-from rootdk.records import AttentionSite, Behaviour, Normalisation, Severity
+from rootdk.records import (
+    AttentionSite,
+    Behaviour,
+    Finding,
+    Normalisation,
+    PrecisionFacts,
+    Severity,
+)
 from rootdk.rules._base import Findings, Rule
 from rootdk.rules._behaviour_examples import fires_of, precise, silent_of
 from rootdk.rules._examples import Example, fires, healthy_site, silent
-from rootdk.rules.softmax._dtypes import loss_below
+from rootdk.rules.softmax._dtypes import judged_dtypes, loss_below
 
 
 class LowPrecisionSoftmax(Rule):
@@ -35,7 +42,9 @@ class LowPrecisionSoftmax(Rule):
 
     Of a function alone, in half precision: rows of many equal scores and rows of large ones,
     against float64 on the same inputs. What loses more than the rounding of inputs and output
-    allows has rounded in between.
+    allows has rounded in between. In float32 and float64: every entry of query changes by less
+    than half precision can hold. Rows of weights that stay the same to the last bit were
+    computed from numbers in half precision, whatever the dtype of the arrays.
 
     Remedy
     ------
@@ -86,6 +95,10 @@ class LowPrecisionSoftmax(Rule):
 
     def judge_function(self, behaviour: Behaviour) -> Findings:
         """Yield one finding for the half dtype in which a function's softmax loses most."""
+        inside = next((f for f in judged_dtypes(behaviour) if f.inner_dtype is not None), None)
+        if inside is not None:
+            yield self._inside(behaviour, inside)
+            return
         known = [f for f in behaviour.precision.values() if is_half(f.dtype)]
         if not known:
             self.skip("the function was not tried in half precision")
@@ -105,6 +118,17 @@ class LowPrecisionSoftmax(Rule):
             f"weights in {worst.dtype} are off by up to {error:.3g}, as if the softmax were "
             f"computed in {worst.softmax_dtype}",
             evidence={"fact": f"precision.{worst.dtype}.softmax", "error": error},
+        )
+
+    def _inside(self, behaviour: Behaviour, facts: PrecisionFacts) -> Finding:
+        rows = facts.inner_rows or (0, 0)
+        return self.finding(
+            behaviour,
+            Severity.WARNING,
+            f"given {facts.dtype}, weights are computed from numbers that have the digits of "
+            f"{facts.inner_dtype}: {rows[0]} of {rows[1]} rows stay the same to the last bit when "
+            "every entry of query changes by less than that",
+            evidence={"fact": f"precision.{facts.dtype}.inner", "inner_dtype": facts.inner_dtype},
         )
 
     def examples(self) -> Iterable[Example]:
@@ -142,6 +166,12 @@ class LowPrecisionSoftmax(Rule):
             "a function whose scores are rounded",
             Severity.NOTE,
             precise("float16", softmax_dtype="float16", softmax_error=0.002, dtype_asked="float16"),
+        )
+        yield fires_of(
+            "a function that casts float32 to float16",
+            Severity.WARNING,
+            precise(inner_dtype="float16", inner_rows=(30, 30)),
+            says=("given float32", "the digits of float16: 30 of 30 rows"),
         )
         yield silent_of(
             "a function that sums in float32", precise("float16", softmax_dtype="float32")

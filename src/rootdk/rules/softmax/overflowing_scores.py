@@ -16,7 +16,7 @@ from rootdk.rules._base import Findings, Rule
 from rootdk.rules._behaviour_examples import behaving, fires_of, precise, silent_of, skips_of
 from rootdk.rules._evidence import NotJudged, SummaryLike, measured
 from rootdk.rules._examples import Example, fires, healthy_site, numbers, silent, skips
-from rootdk.rules.softmax._dtypes import FAR, OUTCOMES, exp_overflows_at, judged_dtypes
+from rootdk.rules.softmax._dtypes import FAR, OUTCOMES, exp_end, judged_dtypes
 
 
 class OverflowingScores(Rule):
@@ -204,7 +204,7 @@ def _broken_at(facts: PrecisionFacts) -> tuple[str, float, str] | None:
     if product is not None and outcome is not None and product <= _NOBODY_MEANS_MORE:
         return "products q·k", product, outcome
     shift, outcome = facts.shift_breaks_at, facts.shift_outcome
-    beyond_exp = shift is not None and shift > FAR * exp_overflows_at(facts.dtype)
+    beyond_exp = shift is not None and shift > FAR * exp_end(facts)
     if shift is not None and outcome is not None and beyond_exp and not is_half(facts.dtype):
         return "scores", shift, outcome
     return None

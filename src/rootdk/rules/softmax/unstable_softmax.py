@@ -8,11 +8,11 @@ from typing import Any
 
 from rootdk._lib.arrays import float_info
 from rootdk._lib.errors import DtypeError
-from rootdk.records import AttentionSite, Behaviour, Normalisation, Severity
+from rootdk.records import AttentionSite, Behaviour, Normalisation, PrecisionFacts, Severity
 from rootdk.rules._base import Findings, Rule
 from rootdk.rules._behaviour_examples import fires_of, precise, silent_of
 from rootdk.rules._examples import Example, fires, healthy_site, silent, skips
-from rootdk.rules.softmax._dtypes import FAR, OUTCOMES, exp_overflows_at, judged_dtypes
+from rootdk.rules.softmax._dtypes import FAR, OUTCOMES, exp_end, judged_dtypes
 
 
 class UnstableSoftmax(Rule):
@@ -37,8 +37,8 @@ class UnstableSoftmax(Rule):
     in float16), and a warning otherwise.
 
     Of a function alone: a number is added to all scores of a row, larger and larger, which must
-    change nothing. What breaks near the end of exp has no maximum subtracted; what breaks far
-    beyond it is RDK307.
+    change nothing, and to the score of one key, which must then have all the weight. What breaks
+    near the end of exp has no maximum subtracted; what breaks far beyond it is RDK307.
 
     Remedy
     ------
@@ -91,14 +91,14 @@ class UnstableSoftmax(Rule):
             self.skip("the function was not tried with large scores")
         for facts in judged_dtypes(behaviour):
             breaks, outcome = facts.shift_breaks_at, facts.shift_outcome
-            end = exp_overflows_at(facts.dtype)
+            end = exp_end(facts)
             if breaks is None or outcome is None or breaks > FAR * end:
                 continue
             yield self.finding(
                 behaviour,
                 Severity.ERROR,
                 f"scores of {breaks:.4g} in {facts.dtype} give {OUTCOMES[outcome]}: "
-                f"{_WHY[bool(facts.shift_uneven)]} before exp, which overflows at {end:.4g}",
+                f"{_why(facts)} before exp, which overflows at {end:.4g}",
                 evidence={
                     "fact": f"precision.{facts.dtype}.shift",
                     "breaks_at": breaks,
@@ -150,6 +150,12 @@ class UnstableSoftmax(Rule):
             precise(shift_breaks_at=120.0, shift_outcome="nan", shift_uneven=True),
             says=("one number for all rows is subtracted",),
         )
+        yield fires_of(
+            "a function that subtracts the mean",
+            Severity.ERROR,
+            precise(shift_breaks_at=128.0, shift_outcome="nan", shift_peaked=True),
+            says=("a number that is not the row's maximum is subtracted",),
+        )
         yield silent_of("a function that subtracts the maximum")
         yield silent_of(
             "a function that breaks far beyond", precise(shift_breaks_at=5e3, shift_outcome="nan")
@@ -160,7 +166,9 @@ class UnstableSoftmax(Rule):
         )
 
 
-_WHY = {
-    False: "no maximum is subtracted from them",
-    True: "one number for all rows is subtracted from them, and not the row's own maximum,",
-}
+def _why(facts: PrecisionFacts) -> str:
+    if facts.shift_peaked:
+        return "a number that is not the row's maximum is subtracted from them"
+    if facts.shift_uneven:
+        return "one number for all rows is subtracted from them, and not the row's own maximum,"
+    return "no maximum is subtracted from them"
