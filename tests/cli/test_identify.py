@@ -91,3 +91,33 @@ def test_what_cannot_run_exits_2_in_one_line(run, given: list[str], said: str) -
 
 def test_names(run) -> None:
     assert "torch.sdpa.math" in run("identify", "--list").stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("raise KeyError('nothing')", "NOT CALLED · the plain call: KeyError: 'nothing'"),
+        ("return value[..., :1]", "NO USABLE OUTPUT · the plain call: it returned the shape"),
+        ("return [1.0]", "NO USABLE OUTPUT · the plain call: it returned a list"),
+        ("return query @ key.swapaxes(-1, -2) @ value * float('nan')", "it returned NaN"),
+    ],
+    ids=["raises", "another-shape", "a-list", "nan"],
+)
+def test_what_cannot_be_used_is_one_line_and_exits_2(run, tmp_path, body: str, says: str) -> None:
+    path = tmp_path / "hostile.py"
+    path.write_text(f"def attend(query, key, value):\n    {body}\n", encoding="utf-8")
+    result = run("identify", f"{path}:attend")
+    assert result.exit_code == 2, result.output
+    assert says in result.stdout.splitlines()[0]
+    assert "Traceback" not in result.output
+
+
+def test_what_the_function_prints_is_kept_out_of_the_datasheet(run, tmp_path) -> None:
+    path = tmp_path / "loud.py"
+    source = SOURCE.format(root="query.shape[-1]").replace(
+        "    scores", "    print('!')\n    scores", 1
+    )
+    path.write_text(source, encoding="utf-8")
+    result = run("identify", f"{path}:attend", "--format", "json", "--fail-on", "never")
+    assert json.loads(result.stdout)
+    assert "!" in result.stderr

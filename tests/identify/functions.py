@@ -209,6 +209,43 @@ def sequence_first_output(query, key, value):
     return standard(query, key, value).swapaxes(1, 2)
 
 
+def returns_a_list(query, key, value):
+    return [[1.0]]
+
+
+def returns_nan(query, key, value):
+    return np.full_like(standard(query, key, value), np.nan)
+
+
+def returns_text(query, key, value):
+    return np.full(standard(query, key, value).shape, "x")
+
+
+def returns_complex(query, key, value):
+    return standard(query, key, value).astype(complex)
+
+
+def leaves(query, key, value):
+    raise SystemExit(3)
+
+
+def calls_itself(query, key, value):
+    return calls_itself(query, key, value)
+
+
+def refuses_no_samples(query, key, value):
+    if len(query) == 0:
+        raise ValueError("no samples")
+    return standard(query, key, value)
+
+
+def scales_in_place(query, key, value):
+    query *= query.shape[-1] ** -0.5
+    scores = query @ key.swapaxes(-1, -2)
+    terms = np.exp(scores - scores.max(-1, keepdims=True))
+    return terms / terms.sum(-1, keepdims=True) @ value
+
+
 def never_returns(query, key, value):
     while True:
         time.sleep(0.01)

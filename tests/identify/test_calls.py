@@ -31,6 +31,39 @@ def test_a_function_that_returns_another_shape() -> None:
     assert "(2, 3, 5, 44)" in call.error
 
 
+@pytest.mark.parametrize(
+    ("function", "outcome", "says"),
+    [
+        (functions.returns_a_list, "not-an-array", "it returned a list"),
+        (functions.returns_nan, "non-finite", "it returned NaN or infinity"),
+        (functions.returns_text, "not-an-array", "it returned numbers of dtype <U1"),
+        (functions.returns_complex, "not-an-array", "it returned numbers of dtype complex"),
+        (functions.leaves, "raised", "SystemExit: 3"),
+        (functions.calls_itself, "raised", "RecursionError: maximum recursion depth exceeded"),
+    ],
+    ids=lambda one: getattr(one, "__name__", None),
+)
+def test_whatever_comes_back_is_said_in_one_line(function, outcome, says, caplog) -> None:
+    sheet = identify(function)
+    assert sheet.behaviour.call.outcome == outcome
+    assert sheet.findings == ()
+    assert f"the plain call: {says}" in str(sheet).splitlines()[0]
+    assert caplog.records == []
+
+
+def test_a_function_that_changes_its_inputs_is_measured_and_said_to() -> None:
+    sheet = identify(functions.scales_in_place)
+    assert sheet.formula == "softmax(query·keyᵀ/√head_dim) · value"
+    assert "it changes its own inputs in place: query" in sheet.remarks
+    assert not any("in place" in remark for remark in identify(functions.standard).remarks)
+
+
+def test_a_batch_of_none() -> None:
+    assert identify(functions.standard)["empty_batch"] == "an output of the right shape"
+    assert identify(functions.refuses_no_samples)["empty_batch"] == "refused"
+    assert identify(functions.refuses_no_samples).findings == ()
+
+
 def test_an_output_in_another_layout_is_recognised() -> None:
     sheet = identify(functions.sequence_first_output)
     assert sheet.formula == "softmax(query·keyᵀ/√head_dim) · value"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,7 +100,7 @@ def identify(
         return
     _write(sheet, renderer, output)
     bad = any(finding.severity.reaches(bar) for finding in sheet.findings)
-    if bad or sheet.behaviour.call.outcome in ("raised", "hung"):
+    if bad or sheet.behaviour.call.outcome != "ok":
         raise typer.Exit(1 if bad else 2)
 
 
@@ -112,7 +113,9 @@ def _run(function: str, **options: Any) -> Datasheet:
         advance(f"loading {function}")
         target = function_named(function)
         advance(f"calling {function}")
-        return run(target, name=function, **options)
+        # What the function prints is not part of the datasheet, which may be JSON.
+        with contextlib.redirect_stdout(sys.stderr):
+            return run(target, name=function, **options)
 
 
 def _pairs(texts: list[str], option: str) -> dict[str, Any]:

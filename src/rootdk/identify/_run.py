@@ -145,9 +145,14 @@ def _datasheet(
         properties=properties_of(behaviour),
         findings=findings,
         skipped=(*not_run, *skipped),
-        remarks=(*adapted.remarks, *bench.notebook.remarks),
+        remarks=(*adapted.remarks, *_on_inputs(bench), *bench.notebook.remarks),
         environment=_environment(bench, how["seed"]),
     )
+
+
+def _on_inputs(bench: Bench) -> tuple[str, ...]:
+    changed = bench.subject.changed
+    return (f"it changes its own inputs in place: {', '.join(changed)}",) if changed else ()
 
 
 def _examined(

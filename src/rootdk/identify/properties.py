@@ -217,6 +217,10 @@ def _gradients(behaviour: Behaviour) -> Iterator[Property]:
 
 
 def _paths(behaviour: Behaviour) -> Iterator[Property]:
+    empty = behaviour.call.empty_batch if behaviour.call is not None else None
+    if empty is not None:
+        words = {"right-shape": "an output of the right shape", "wrong-shape": "another shape"}
+        yield Property(key="empty_batch", label="batch of none", value=words.get(empty, "refused"))
     for one in behaviour.paths:
         value = "agree" if one.agrees else f"differ by {number(one.difference, 2)}"
         yield Property(key=f"paths.{one.what}", label=one.what, value=value)

@@ -76,6 +76,7 @@ class Subject:
         self.seconds = seconds
         self.calls = 0
         self.hangs = 0
+        self.changed: list[str] = []
         self.same_width = adapted.same_width
         self.output_layout: Layout | None = adapted.output_layout
         self.output_dtype: str | None = None
@@ -131,17 +132,28 @@ class Subject:
         own = self.arguments(query, key, asked)
         signature = _signature(query, key, value, own, dtype or self.dtype)
 
+        arrays: list[Any] = []
+
         def call() -> Any:
-            arrays = self._operands((query, key, value), dtype)
+            arrays[:] = self._operands((query, key, value), dtype)
             if strided:
-                arrays = [self.library.strided(array) for array in arrays]
+                arrays[:] = [self.library.strided(array) for array in arrays]
             return self.adapted.call(arrays[0], arrays[1], arrays[2], self._made(own, dtype))
 
         result = self._guarded(call, signature)
         shape = (*query.shape[:3], value.shape[3])
         found = self._found(result, shape, signature)
+        if signature not in self._worked:
+            self._compare_inputs(arrays, self._operands((query, key, value), dtype))
         self._worked.add(signature)
         return found
+
+    def _compare_inputs(self, after: list[Any], before: list[Any]) -> None:
+        """Remember which operands a call left changed."""
+        for name, one, other in zip(("query", "key", "value"), after, before, strict=True):
+            seen, given = self.library.to_numpy(one), self.library.to_numpy(other)
+            if name not in self.changed and not np.array_equal(seen, given, equal_nan=True):
+                self.changed.append(name)
 
     def gradients(
         self, query: Floats, key: Floats, value: Floats, cotangent: Floats, **asked: Any
@@ -289,6 +301,8 @@ class Subject:
             values = self.library.to_numpy(array)
         except (TypeError, ValueError, RuntimeError) as error:
             raise Refused("not-an-array", first_line(error)) from error
+        if values.dtype.kind not in "fiub":
+            raise Refused("not-an-array", f"it returned numbers of dtype {values.dtype}")
         self.output_dtype = str(getattr(array, "dtype", values.dtype)).rpartition(".")[2]
         if self.output_layout is None:
             self.output_layout = _matching(values.shape, shape, self.layout)

@@ -68,13 +68,15 @@ class CallFacts:
 
     ``outcome``: ``ok``, ``raised`` (with the first line of the error), ``wrong-shape`` (with
     ``expected_shape`` and ``shape``), ``hung`` (past ``seconds``), ``not-an-array`` or
-    ``non-finite``. ``calls`` counts every call that all probes made.
+    ``non-finite``. ``calls`` counts every call that all probes made. ``empty_batch`` is what a
+    batch of no samples gave: an output of the ``right-shape`` or another, or an error.
     """
 
     outcome: Literal["ok", "raised", "wrong-shape", "hung", "not-an-array", "non-finite"]
     error: str | None = None
     shape: tuple[int, ...] | None = None
     expected_shape: tuple[int, ...] | None = None
+    empty_batch: Literal["right-shape", "wrong-shape", "refused"] | None = None
     calls: int = 0
     seconds: float | None = None
 

@@ -8,6 +8,9 @@ from rootdk.report._verdict import counted
 __all__ = ["headline_of", "not_judged", "refusals_of", "verdict_of"]
 
 
+_OUTCOMES = {"non-finite": "it returned NaN or infinity"}
+
+
 def verdict_of(sheet: Datasheet) -> str:
     """Return the verdict in one or two words."""
     if sheet.count("error"):
@@ -15,7 +18,7 @@ def verdict_of(sheet: Datasheet) -> str:
     if sheet.count("warning"):
         return "SUSPECT"
     if sheet.behaviour.call.outcome != "ok":
-        return "NOT CALLED"
+        return "NOT CALLED" if sheet.behaviour.call.outcome == "raised" else "NO USABLE OUTPUT"
     return "HEALTHY" if sheet.behaviour.understood else "NOT UNDERSTOOD"
 
 
@@ -26,7 +29,7 @@ def headline_of(sheet: Datasheet) -> str:
     if found:
         why = ", ".join(found)
     elif call.outcome != "ok":
-        why = f"the plain call: {call.error or call.outcome}"
+        why = f"the plain call: {call.error or _OUTCOMES.get(call.outcome, call.outcome)}"
     elif not sheet.behaviour.understood:
         why = "what it computes is no attention that was understood; nothing wrong was found"
     else:
