@@ -217,7 +217,7 @@ def _gradients(behaviour: Behaviour) -> Iterator[Property]:
 
 
 def _paths(behaviour: Behaviour) -> Iterator[Property]:
-    empty = behaviour.call.empty_batch if behaviour.call is not None else None
+    empty = behaviour.call.empty_batch
     if empty is not None:
         words = {"right-shape": "an output of the right shape", "wrong-shape": "another shape"}
         yield Property(key="empty_batch", label="batch of none", value=words.get(empty, "refused"))

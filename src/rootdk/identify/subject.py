@@ -130,8 +130,7 @@ class Subject:
             If the call raises, does not return in time, or returns no array of the right shape.
         """
         own = self.arguments(query, key, asked)
-        signature = _signature(query, key, value, own, dtype or self.dtype)
-
+        signature = (_signature(query, key, value, own, dtype or self.dtype), strided)
         arrays: list[Any] = []
 
         def call() -> Any:
