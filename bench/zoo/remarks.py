@@ -8,8 +8,6 @@ from __future__ import annotations
 
 # What a module path under transformers/models/, or the name of an architecture, is said of.
 REMARKS: dict[str, str] = {
-    "cpmant": "The scale is right; `init_std` is 1.0 by default, so the projections are far too "
-    "large at initialisation.",
     "cvt": "The scale is taken from the full width, `embed_dim**-0.5`, not from the width of a "
     "head (line 152).",
     "dia": "The call passes `scaling=1` and no other factor stands in its place; the weights were "
@@ -21,8 +19,6 @@ REMARKS: dict[str, str] = {
     "attention.",
     "pix2struct": "The image encoder has no factor, as in T5; its configuration's "
     "initializer_range is 1e-10, so that nothing at initialisation carries it.",
-    "minicpm3": "`initializer_range` is 0.1 by default, so the projections are too large at "
-    "initialisation; the scale is right.",
     "nemotron_asr_streaming": "A fault: eager attention gets an additive mask (0 where visible), "
     "and the layer takes its logical_not as the set of forbidden keys, so that exactly the "
     "visible ones are forbidden and the output is NaN; sdpa gets a boolean mask and is right.",
