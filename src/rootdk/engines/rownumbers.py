@@ -7,8 +7,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from rootdk.engines.finiterows import FiniteRows
 from rootdk.engines.softmax_formulas import SoftmaxFormulas
-from rootdk.stats.block import Booleans, Floats, Integers
+from rootdk.stats.block import Floats, Integers
 from rootdk.stats.statistic import BlockStatistic, statistics
 
 SOFTMAX = {"row_entropy", "row_first_key", "row_jacobian_norm", "row_logsumexp", "row_maximum"}
@@ -34,7 +35,7 @@ class _Columns:
         return self._columns[name]
 
 
-class RowNumbers(SoftmaxFormulas):
+class RowNumbers(FiniteRows, SoftmaxFormulas):
     """Rows whose scores are finite and gone.
 
     Parameters
@@ -83,21 +84,6 @@ class RowNumbers(SoftmaxFormulas):
     def weights(self) -> Any:
         """Not there."""
         self._gone()
-
-    @property
-    def visible_keys(self) -> Integers:
-        """Visible keys of each row."""
-        return self._visible_keys
-
-    @property
-    def finite(self) -> Booleans:
-        """All rows."""
-        return np.ones(self._visible_keys.shape, dtype=np.bool_)
-
-    @property
-    def finite_scores(self) -> Integers:
-        """Visible scores of each row: all are finite."""
-        return self._visible_keys
 
     @property
     def score_mean(self) -> Floats:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rootdk.stats.block import Block, Booleans, Floats, Integers
+from rootdk.engines.finiterows import FiniteRows
+from rootdk.stats.block import Block, Floats, Integers
 
 
 class UnknownNumberError(TypeError):
@@ -20,7 +21,7 @@ def _unknown(name: str) -> property:
     return property(ask, doc="Not known.")
 
 
-class SoftmaxRows(Block):
+class SoftmaxRows(FiniteRows, Block):
     """Entropy, normaliser and squared weights of rows whose scores are finite.
 
     Parameters
@@ -63,21 +64,6 @@ class SoftmaxRows(Block):
     def sorted_weights(self, head: int, row: int) -> Floats:
         """Not known."""
         raise UnknownNumberError("weights are not known of these rows")
-
-    @property
-    def visible_keys(self) -> Integers:
-        """Visible keys of each row."""
-        return self._visible_keys
-
-    @property
-    def finite(self) -> Booleans:
-        """All rows."""
-        return np.ones(self._visible_keys.shape, dtype=np.bool_)
-
-    @property
-    def finite_scores(self) -> Integers:
-        """Visible scores of each row: all are finite."""
-        return self._visible_keys
 
     @property
     def logsumexp(self) -> Floats:
