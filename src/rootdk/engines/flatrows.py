@@ -55,6 +55,7 @@ class Memory:
 
     kernels: Kernels
     _pieces: dict[int, Array] = field(default_factory=dict)
+    _bytes: Array | None = None
 
     def piece(self, which: int, shape: tuple[int, int, int], like: Array) -> Array:
         """Return one of the two, of a shape."""
@@ -63,6 +64,13 @@ class Memory:
         if known is None or known.shape[0] < size or known.dtype != like.dtype:
             known = self._pieces[which] = self.kernels.empty((size,), like)
         return known[:size].reshape(shape)
+
+    def bytes_for(self, array: Array) -> Array:
+        """Return a byte for each element of an array."""
+        size = int(np.prod(array.shape))
+        if self._bytes is None or self._bytes.shape[0] < size:
+            self._bytes = self.kernels.bytes_for(array.reshape(-1))
+        return self._bytes[:size].reshape(array.shape)
 
 
 @dataclass(eq=False)
@@ -202,7 +210,7 @@ class FlatRows:
             work += _MIDDLE
         # Whole parts up to this are the last bin's.
         kernels.clip(work, 0.0, HISTOGRAM_BINS - 0.5)
-        found = kernels.count_codes(kernels.codes(work))
+        found = kernels.count_codes(kernels.codes(work, self.memory.bytes_for(work)))
         # What does not count stands at the mean, and so does every score of a flat row.
         keys = int(scores.shape[-1])
         found[:, _MIDDLE] -= np.sum(np.where(shaped, keys - seen, keys), axis=-1)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -158,13 +159,20 @@ def _per_head(call: Call, of_kv_heads: Any) -> Any:
     return of_kv_heads.repeat_interleave(call.queries_per_kv_head, dim=1)
 
 
+_centred_keys: WeakKeyDictionary[Call, tuple[Any, Any]] = WeakKeyDictionary()
+"""Of calls that were asked about, and may yet be run."""
+
+
 def _centred(call: Call) -> tuple[Any, Any]:
-    """Return the keys less their mean, and the mean, (batch, num_kv_heads, head_dim)."""
+    """Return the keys less about their mean, and what, (batch, num_kv_heads, head_dim)."""
     import torch
 
-    centre = call.key.mean(dim=2, dtype=torch.float64)
-    wide = torch.float64 if float_info(call.key).bits > 32 else torch.float32
-    return (call.key - centre[:, :, None]).to(wide), centre
+    if call not in _centred_keys:
+        wide = torch.float64 if float_info(call.key).bits > 32 else torch.float32
+        # Rounded, so that keys need no wider arithmetic: any centre serves that is used throughout.
+        centre = call.key.mean(dim=2, dtype=torch.float64).to(wide)
+        _centred_keys[call] = call.key.to(wide) - centre[:, :, None], centre.to(torch.float64)
+    return _centred_keys[call]
 
 
 def _largest_norm(array: Any) -> float:

@@ -32,7 +32,7 @@ class Kernels(Protocol):
         ...
 
     def product(self, left: Array, right: Array, out: Array) -> None:
-        """Write the products of the rows of two arrays of three dimensions."""
+        """Write the products of the rows of two arrays of matrices."""
         ...
 
     def multiply(self, left: Array, right: Array, out: Array) -> None:
@@ -51,8 +51,12 @@ class Kernels(Protocol):
         """Limit elements, in place."""
         ...
 
-    def codes(self, array: Array) -> Array:
-        """Return the whole part of numbers from 0 up to HISTOGRAM_BINS, as bytes."""
+    def bytes_for(self, array: Array) -> Array:
+        """Return memory of one byte for each element, where the array is."""
+        ...
+
+    def codes(self, array: Array, out: Array) -> Array:
+        """Write the whole part of numbers from 0 up to HISTOGRAM_BINS to bytes; return them."""
         ...
 
     def count_codes(self, codes: Array) -> Integers:
@@ -102,7 +106,7 @@ class NumpyKernels:
         return np.empty(shape, dtype=like.dtype)
 
     def product(self, left: Array, right: Array, out: Array) -> None:
-        """Write the products of the rows of two arrays of three dimensions."""
+        """Write the products of the rows of two arrays of matrices."""
         np.matmul(left, right.mT, out=out)
 
     def multiply(self, left: Array, right: Array, out: Array) -> None:
@@ -122,9 +126,14 @@ class NumpyKernels:
         """Limit elements, in place."""
         np.clip(array, least, greatest, out=array)
 
-    def codes(self, array: Array) -> Array:
-        """Return the whole part of numbers from 0 up to HISTOGRAM_BINS, as bytes."""
-        return array.astype(np.uint8)
+    def bytes_for(self, array: Array) -> Array:
+        """Return memory of one byte for each element."""
+        return np.empty(array.shape, dtype=np.uint8)
+
+    def codes(self, array: Array, out: Array) -> Array:
+        """Write the whole part of numbers from 0 up to HISTOGRAM_BINS to bytes; return them."""
+        np.copyto(out, array, casting="unsafe")
+        return out
 
     def count_codes(self, codes: Array) -> Integers:
         """Return how often each code occurs, (num_heads, HISTOGRAM_BINS)."""
@@ -181,7 +190,7 @@ class TorchKernels:
         return like.new_empty(shape)
 
     def product(self, left: Array, right: Array, out: Array) -> None:
-        """Write the products of the rows of two arrays of three dimensions."""
+        """Write the products of the rows of two arrays of matrices."""
         import torch
 
         torch.matmul(left, right.mT, out=out)
@@ -212,14 +221,19 @@ class TorchKernels:
         """Limit elements, in place."""
         array.clamp_(least, greatest)
 
-    def codes(self, array: Array) -> Array:
-        """Return the whole part of numbers from 0 up to HISTOGRAM_BINS, as bytes."""
+    def bytes_for(self, array: Array) -> Array:
+        """Return memory of one byte for each element, on the device of an array."""
         import torch
 
+        return torch.empty(array.shape, dtype=torch.uint8, device=array.device)
+
+    def codes(self, array: Array, out: Array) -> Array:
+        """Write the whole part of numbers from 0 up to HISTOGRAM_BINS to bytes; return them."""
         if array.device.type == "cpu":
             # NumPy does it in lanes.
-            return torch.from_numpy(array.numpy().astype(np.uint8))
-        return array.to(torch.uint8)
+            np.copyto(out.numpy(), array.numpy(), casting="unsafe")
+            return out
+        return out.copy_(array)
 
     def count_codes(self, codes: Array) -> Integers:
         """Return how often each code occurs, (num_heads, HISTOGRAM_BINS)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -63,6 +64,7 @@ class Work:
     arithmetic: str
     kernels: Kernels
     _ones: dict[tuple[bytes, bytes, int], Any] = field(default_factory=dict)
+    _memory: dict[str, Array] = field(default_factory=dict)
 
     @property
     def xp(self) -> Any:
@@ -106,15 +108,27 @@ class Work:
         The latter is less that of the pilot of the queries.
         """
         batch, kv_heads, group, depth = self.sizes
-        query = self.wide(self.kernels.select(self.query, rows, 2))
+        # A copy: products of what lies in pieces would each make their own.
+        query = self.xp.asarray(self.wide(self.kernels.select(self.query, rows, 2)), copy=True)
         shape = (batch, kv_heads, group, len(rows), depth)
         centred = (query - self.wide(self.query_pilot)).reshape(shape)
         pilot = self.wide(self.key_pilot)[:, :, None]
-        return query.reshape(shape), self.dot(centred, pilot)
+        return query.reshape(shape), self.product(centred, pilot)
 
-    def dot(self, left: Array, right: Array) -> Array:
-        """Return the sums of products along the last dimension, to which the right is broadcast."""
-        return self.kernels.dot(left, self.xp.broadcast_to(right, left.shape))
+    def scores(self, query: Array, key: Array) -> Array:
+        """Return the products of queries and keys, in memory that the next ones are written to."""
+        shape = (*query.shape[:-1], int(key.shape[-2]))
+        size = math.prod(shape)
+        known = self._memory.get("scores")
+        if known is None or known.shape[0] < size:
+            known = self._memory["scores"] = self.kernels.empty((size,), query)
+        found = known[:size].reshape(shape)
+        self.kernels.product(query, key, found)
+        return found
+
+    def product(self, rows: Array, of: Array) -> Array:
+        """Return the products of rows, (…, rows, head_dim), with one more, (…, 1, head_dim)."""
+        return self.xp.matmul(rows, self.xp.matrix_transpose(of))[..., 0]
 
     def ones(self, first: Integers, past: Integers, many: int) -> Array | None:
         """Return 1 for each of so many keys that a row sees, 0 for others; None if all do."""
@@ -201,6 +215,12 @@ class KeyWindow:
             self._entered.append(chunk)
         else:
             self.state = self._entered_sum
+
+    def enter_all(self, state: State) -> None:
+        """Take in the keys that follow, given the state of all up to their last; none may leave."""
+        assert not self._slides and not self._start
+        self._stop = state.count
+        self.state = self._entered_sum = state
 
     def _sum(self) -> State | None:
         parts = [part for part in (*self._leaving[-1:], self._entered_sum) if part is not None]

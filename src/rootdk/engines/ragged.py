@@ -200,18 +200,23 @@ class _Sums:
 
     def _each_before(self, key: Array) -> tuple[Integers, Array, Array]:
         """Take in chunks of keys; return what was there before each: count, mean, scatter."""
-        xp, before = self._work.xp, []
-        entering = self._work.mean_and_scatter(key)
-        for place in range(int(key.shape[2])):
-            chunk = State(CHUNK, entering[0][:, :, place], entering[1][:, :, place])
-            so_far = self._window.state
-            before.append(
-                State(0, chunk.mean * 0.0, chunk.scatter * 0.0) if so_far is None else so_far
-            )
-            self._window.enter(chunk)
-        counts = np.asarray([state.count for state in before])[:, None]
-        means = xp.stack([state.mean for state in before], axis=2)
-        return counts, means, xp.stack([state.scatter for state in before], axis=2)
+        xp, so_far = self._work.xp, self._window.state
+        mean, scatter = self._work.mean_and_scatter(key)
+        if so_far is None:
+            so_far = State(0, mean[:, :, 0] * 0.0, scatter[:, :, 0] * 0.0)
+        many = int(key.shape[2])
+        counts = so_far.count + CHUNK * np.arange(many + 1)
+        after = self._work.kernels.as_array(counts[1:] / 1.0, mean)[:, None, None]
+        totals = xp.concat([so_far.mean[:, :, None] * so_far.count, mean * CHUNK], axis=2)
+        totals = xp.cumulative_sum(totals, axis=2)
+        means = xp.concat([so_far.mean[:, :, None], totals[:, :, 1:] / after], axis=2)
+        # As merge_moments has it: what a chunk adds is positive, and nothing is subtracted.
+        gap = (mean - means[:, :, :-1]) * xp.sqrt((1.0 - CHUNK / after) * CHUNK)
+        scatter += gap.mT * gap
+        scatters = xp.concat([so_far.scatter[:, :, None], scatter], axis=2)
+        scatters = xp.cumulative_sum(scatters, axis=2)
+        self._window.enter_all(State(int(counts[-1]), means[:, :, -1], scatters[:, :, -1]))
+        return counts[:-1, None], means[:, :, :-1], scatters[:, :, :-1]
 
     def _take(self, some: slice, rows: _Rows, about_pilot: Array) -> None:
         shape = self.means[..., some].shape
@@ -231,7 +236,7 @@ def _of_core(work: Work, query: Array, count: Integers, mean: Array, scatter: Ar
     within = xp.sum(xp.astype(own * scatter, xp.float64), axis=(-2, -1))
     return _Rows(
         count,
-        work.by_head(work.dot(query, mean)),
+        work.by_head(work.product(query, mean)),
         work.by_head(within),
         ROUNDING * np.sqrt(work.by_head(at_random)),
     )
@@ -240,7 +245,7 @@ def _of_core(work: Work, query: Array, count: Integers, mean: Array, scatter: Ar
 def _of_edge(work: Work, query: Array, key: Array, first: Integers, past: Integers) -> _Rows:
     """Return scores over keys, (batch, kv_heads, 1, …, keys, head_dim), of which rows see some."""
     xp, many = work.xp, int(key.shape[-2])
-    scores = xp.matmul(query, xp.matrix_transpose(key))
+    scores = work.scores(query, key)
     count = np.clip(past, 0, many) - np.clip(first, 0, many)
     ones = work.ones(first, past, many)
     if ones is not None:
@@ -249,7 +254,7 @@ def _of_edge(work: Work, query: Array, key: Array, first: Integers, past: Intege
     if work.arithmetic == "float64":
         scores -= work.kernels.as_array(mean, scores).reshape((*scores.shape[:-1], 1))
         scores = scores if ones is None else scores * ones
-    squares = np.sum(work.by_head(work.kernels.dot(scores, scores)), axis=-1)
+    squares = np.sum(work.by_head(work.kernels.squares(scores, scores)), axis=-1)
     if work.arithmetic == "float64":
         return _Rows(count, mean, squares, np.zeros_like(squares))
     # Not centred, which costs two passes: a mean that matters shows in the error.

@@ -30,7 +30,8 @@ CHUNK = 512
 """Rows whose products are summed in the arithmetic of the products, at most."""
 
 _PILOT_ROWS = 256
-_CHUNK_ENTRIES = 2**18
+_ENTRIES = 2**20
+"""Entries that are taken about the pilot at once, of all heads."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -115,14 +116,19 @@ def scatter_of(
     products = xp.zeros((batch, heads, depth, depth), dtype=xp.float64, device=array.device)
     total = xp.zeros((batch, heads, 1, depth), dtype=xp.float64, device=array.device)
     about = xp.astype(pilot, dtype)
-    step = max(min(_CHUNK_ENTRIES // max(batch * heads * depth, 1), CHUNK), 16)
-    shape = (batch, heads, min(step, len(rows)), depth)
-    buffer = xp.empty(shape, dtype=dtype, device=array.device)
-    for start in range(0, len(rows), step):
-        chunk = kernels.select(array, rows[start : start + step], 2)
-        centred = kernels.subtract(chunk, about, buffer[:, :, : chunk.shape[2]])
-        products += xp.matmul(xp.matrix_transpose(centred), centred)
-        total += xp.sum(centred, axis=2, keepdims=True)
+    step = max(_ENTRIES // max(batch * heads * depth, 1), 16)
+    buffer = xp.empty((batch, heads, min(step, len(rows)), depth), dtype=dtype, device=array.device)
+    start = 0
+    while start < len(rows):
+        many = min(step, len(rows) - start)
+        many -= many % CHUNK if many > CHUNK else 0
+        some = kernels.select(array, rows[start : start + many], 2)
+        centred = kernels.subtract(some, about, buffer[:, :, :many])
+        chunks = centred.reshape((batch, heads, -1, min(many, CHUNK), depth))
+        of_chunks = xp.matmul(xp.matrix_transpose(chunks), chunks)
+        products += xp.sum(of_chunks, axis=2, dtype=xp.float64)
+        total += xp.sum(xp.sum(chunks, axis=3), axis=2, keepdims=True, dtype=xp.float64)
+        start += many
     found = Scatter(
         count=len(rows),
         pilot=host(pilot)[:, :, 0],
@@ -146,14 +152,12 @@ def contract(left: Floats, right: Floats) -> Floats:
 
 def form(matrix: Floats, vector: Floats) -> Floats:
     """Return vᵀAv."""
-    return np.asarray(np.einsum("...a,...ab,...b->...", vector, matrix, vector))
+    return np.asarray(np.sum(vector * np.matmul(matrix, vector[..., None])[..., 0], axis=-1))
 
 
 def rounding_of(matrix: Floats, sizes: Floats) -> Floats:
     """Return what errs if each entry of the other factor of ⟨·, ·⟩ does, at random."""
-    return np.asarray(
-        ROUNDING * np.sqrt(np.einsum("...ab,...a,...b->...", matrix**2, sizes**2, sizes**2))
-    )
+    return np.asarray(ROUNDING * np.sqrt(form(matrix * matrix, sizes * sizes)))
 
 
 def is_exact_enough(error: Floats, of: Floats) -> bool:
