@@ -9,7 +9,7 @@ import numpy as np
 from rootdk._lib.arrays import Array, float_info, to_numpy
 from rootdk.engines.call import Call, reduced_precision
 from rootdk.engines.hiding import mask_of, part_of
-from rootdk.engines.kernels import Kernels, kernels_of
+from rootdk.engines.kernels import Kernels, host, kernels_of
 from rootdk.engines.rowblock import RowBlock
 from rootdk.engines.tile import Tile
 from rootdk.stats.block import Floats, Integers
@@ -55,26 +55,46 @@ class Operands:
 
 def operands_of(call: Call, element: int, heads: slice) -> Operands:
     """Return what the blocks of some heads of a batch element share."""
-    xp, kernels = call.xp, kernels_of(call.query)
     of_kv = np.arange(heads.start, heads.stop) // call.queries_per_kv_head
     query = call.query[element, heads]
-    key = xp.astype(_per_head(call.key[element], of_kv, kernels), xp.float64)
-    centre = to_numpy(xp.sum(key, axis=-2)) / max(call.keys, 1)
-    centre = np.where(np.all(np.isfinite(centre), axis=-1, keepdims=True), centre, 0.0)
-    key = key - kernels.as_array(centre, key)[:, None, :]
-    size = abs(call.scale) * _largest_norm(query, call) * _largest_norm(key, call)
-    chosen = _arithmetic(call, size)
-    limits = float_info(chosen)
+    key = _per_head(call.key[element], of_kv, kernels_of(call.query))
+    for arithmetic in ("float32", "float64") if _may_be_float32(call) else ("float64",):
+        centred, centre = _centred(key, arithmetic, call)
+        size = abs(call.scale) * _largest_norm(query, arithmetic, call)
+        size *= _largest_norm(centred, arithmetic, call)
+        if float_info(arithmetic).eps * size <= LARGEST_ERROR:  # not so for NaN
+            break
+    limits = float_info(arithmetic)
     return Operands(
         element=element,
         heads=heads,
         query=query,
-        key=xp.astype(key, kernels.dtype(chosen)),
+        key=centred,
         centre=centre,
         finite=bool(np.isfinite(size)) and size < limits.max / 64.0,
         error=4.0 * limits.eps * size if np.isfinite(size) else 0.0,
-        arithmetic=chosen,
+        arithmetic=arithmetic,
     )
+
+
+def _may_be_float32(call: Call) -> bool:
+    if float_info(call.query).bits > 32 or reduced_precision(call) is not None:
+        return False
+    return call.batch * call.num_heads * len(call.rows) * call.keys > SMALL
+
+
+def _centred(key: Array, arithmetic: str, call: Call) -> tuple[Array, Floats]:
+    """Return (num_heads, keys, head_dim) keys less about their mean, and what was taken off.
+
+    The mean is rounded as they are, so that nothing wider is needed to take it off: any
+    number serves that is used throughout.
+    """
+    xp, kernels = call.xp, kernels_of(call.query)
+    centre = to_numpy(xp.sum(key, axis=-2, dtype=xp.float64)) / max(call.keys, 1)
+    centre = np.where(np.all(np.isfinite(centre), axis=-1, keepdims=True), centre, 0.0)
+    wide = xp.astype(key, kernels.dtype(arithmetic), copy=False)
+    rounded = kernels.as_array(centre, wide)
+    return wide - rounded[:, None, :], host(rounded)
 
 
 def _per_head(key: Array, of_kv: Integers, kernels: Kernels) -> Array:
@@ -85,21 +105,13 @@ def _per_head(key: Array, of_kv: Integers, kernels: Kernels) -> Array:
     return shared[kernels.as_index(of_kv - distinct[0], shared)]
 
 
-def _largest_norm(array: Array, call: Call) -> float:
+def _largest_norm(array: Array, arithmetic: str, call: Call) -> float:
     """Return the largest Euclidean norm of a row of a (num_heads, rows, head_dim) array."""
     xp = call.xp
     if 0 in array.shape:
         return 0.0
-    values = xp.astype(array, xp.float64)
-    return float(xp.sqrt(xp.max(xp.sum(values * values, axis=-1))))
-
-
-def _arithmetic(call: Call, size: float) -> str:
-    if float_info(call.query).bits > 32 or reduced_precision(call) is not None:
-        return "float64"
-    if call.batch * call.num_heads * len(call.rows) * call.keys <= SMALL:
-        return "float64"
-    return "float32" if float_info("float32").eps * size <= LARGEST_ERROR else "float64"
+    values = xp.astype(array, kernels_of(array).dtype(arithmetic), copy=False)
+    return float(xp.max(xp.linalg.vector_norm(values, axis=-1)))
 
 
 def block_of(call: Call, operands: Operands, rows: Integers) -> RowBlock:

@@ -117,7 +117,9 @@ class RowBlock(SoftmaxFormulas):
         standard += _MIDDLE
         # Whole parts up to this are the last bin's.
         standard = tile.xp.clip(standard, 0.0, HISTOGRAM_BINS - 0.5)
-        bins = tile.kernels.count_codes(tile.kernels.codes(standard, tile.kernels.bytes_for(standard)))
+        bins = tile.kernels.count_codes(
+            tile.kernels.codes(standard, tile.kernels.bytes_for(standard))
+        )
         # What does not count has deviation 0 exactly, and so has every score of a flat row.
         keys = tile.shape[-1]
         elsewhere = np.where(shaped, keys - self.finite_scores, keys)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -49,15 +50,42 @@ class Workers:
 def hired() -> Iterator[Workers]:
     """Yield as many threads as torch, or the environment, has been told to use.
 
-    They end with the context. They are Python's own, because what they run holds no lock:
-    a pool of Numba's would stand beside torch's, and both would wait in loops that burn.
+    The one that asks is one of them; the others end with the context. They are Python's own,
+    because what they run holds no lock: a pool of Numba's would stand beside torch's, and both
+    would wait in loops that burn.
     """
     threads = _threads()
     if threads == 1:
         yield Workers(threads=1, map=map)
         return
-    with ThreadPoolExecutor(threads, thread_name_prefix="rootdk") as pool:
-        yield Workers(threads=threads, map=pool.map)
+    with ThreadPoolExecutor(threads - 1, thread_name_prefix="rootdk") as pool:
+        yield Workers(threads=threads, map=partial(_shared, pool, threads - 1))
+
+
+def _shared(
+    pool: ThreadPoolExecutor, others: int, work: Callable[[Any], Any], tasks: Iterable[Any]
+) -> list[Any]:
+    """Return the outcomes of tasks, each done by whoever is free first, in order."""
+    waiting = list(tasks)
+    found: list[Any] = [None] * len(waiting)
+    places = deque(range(len(waiting)))
+
+    def take() -> None:
+        while True:
+            try:
+                place = places.popleft()
+            except IndexError:
+                return
+            found[place] = work(waiting[place])
+
+    helping = [pool.submit(take) for _ in range(min(others, len(waiting) - 1))]
+    try:
+        take()
+    finally:
+        wait(helping)
+    for each in helping:
+        each.result()
+    return found
 
 
 def _threads() -> int:
