@@ -218,7 +218,7 @@ class KeyWindow:
 
     def enter_all(self, state: State) -> None:
         """Take in the keys that follow, given the state of all up to their last; none may leave."""
-        assert not self._slides and not self._start
+        assert not self._slides
         self._stop = state.count
         self.state = self._entered_sum = state
 
