@@ -10,6 +10,7 @@ that ``import rootdk`` costs nothing and loads no framework.
 ``capture``            the tensors of every attention call, in a file that ``check`` reads
 ``diagnose``           the same question, for someone who has only measured a spread
 ``measure``            statistics of one attention call, per head
+``spread_parts``       what the spread of its scores is made of
 ``attention``          the reference: slow, obvious, on any array library
 ``lab``                experiments on the scale: replayed, sampled and exact
 =====================  =============================================================
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from rootdk.capture import capture
     from rootdk.check import check
     from rootdk.diagnose import diagnose
-    from rootdk.engines import measure
+    from rootdk.engines import SpreadParts, measure, spread_parts
     from rootdk.identify import identify
     from rootdk.records import (
         AttentionSite,
@@ -50,6 +51,7 @@ __all__ = [
     "Finding",
     "FindingsError",
     "Skipped",
+    "SpreadParts",
     "Summary",
     "Unhandled",
     "__version__",
@@ -64,6 +66,7 @@ __all__ = [
     "measure",
     "softmax",
     "softmax_jacobian",
+    "spread_parts",
 ]
 
 _HOMES = {
@@ -73,6 +76,7 @@ _HOMES = {
     "Finding": "rootdk.records",
     "FindingsError": "rootdk.records",
     "Skipped": "rootdk.records",
+    "SpreadParts": "rootdk.engines",
     "Summary": "rootdk.stats",
     "Unhandled": "rootdk.records",
     "attention": "rootdk.attention",
@@ -86,6 +90,7 @@ _HOMES = {
     "measure": "rootdk.engines",
     "softmax": "rootdk.attention",
     "softmax_jacobian": "rootdk.attention",
+    "spread_parts": "rootdk.engines",
 }
 
 

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from rootdk.engines.measurement import measure
+from rootdk.engines.spread_parts import SpreadParts, spread_parts
 
-__all__ = ["measure"]
+__all__ = ["SpreadParts", "measure", "spread_parts"]

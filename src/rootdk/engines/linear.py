@@ -29,7 +29,6 @@ from rootdk.engines.intervals import Interval, intervals
 from rootdk.engines.kernels import Kernels, kernels_of
 from rootdk.engines.ragged import ragged
 from rootdk.engines.scatter import (
-    Scatter,
     check_finite,
     contract,
     form,
@@ -110,7 +109,7 @@ def _counts(parts: list[Interval], call: Call) -> Counts:
 
 def _moments(call: Call, parts: list[Interval]) -> tuple[Sums, str]:
     """Return the sums, and the arithmetic that they took."""
-    if _may_be_float32(call):
+    if may_be_float32(call):
         found = _in(call, parts, "float32")
         if found is not None:
             return found, "float32 in float64 sums"
@@ -119,7 +118,8 @@ def _moments(call: Call, parts: list[Interval]) -> tuple[Sums, str]:
     return found, "float64"
 
 
-def _may_be_float32(call: Call) -> bool:
+def may_be_float32(call: Call) -> bool:
+    """Tell whether products in float32 are worth a try."""
     entries = (call.batch * call.num_heads) * (len(call.rows) + call.keys) * call.head_dim
     wide = max(float_info(call.query).bits, float_info(call.key).bits) > 32
     return entries > SMALL and not wide and reduced_precision(call) is None
@@ -165,34 +165,82 @@ def _uniform(
     query: Array, key: Array, rows: Integers, arithmetic: str, kernels: Kernels
 ) -> tuple[Floats, Floats, Floats] | None:
     """Return mean, squared deviations, and those within rows, where all rows see all keys."""
+    found = parts_of(query, key, rows, arithmetic, kernels)
+    if found is None:
+        return None
+    within = np.maximum(found.entries + found.query_offset, 0.0)
+    m2 = within + np.maximum(found.key_offset, 0.0)
+    check_finite(found.mean, m2)
+    return found.mean, m2, within
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Parts:
+    """The three parts of the squared deviations of unscaled scores, (batch, heads): see the module.
+
+    Attributes
+    ----------
+    mean
+        The mean score.
+    entries
+        What the entries' own variation gives.
+    isotropic
+        The same, if each entry varied alike, and none with another.
+    query_offset, key_offset
+        What the means of queries and of keys give.
+    """
+
+    mean: Floats
+    entries: Floats
+    isotropic: Floats
+    query_offset: Floats
+    key_offset: Floats
+
+
+def parts_of(
+    query: Array, key: Array, rows: Integers, arithmetic: str, kernels: Kernels
+) -> Parts | None:
+    """Return the parts, where all rows see all keys; None if the arithmetic is not exact enough.
+
+    Parameters
+    ----------
+    query, key : array, shapes (batch, heads, queries, head_dim), (batch, kv_heads, keys, head_dim)
+        Heads that share a key-value head stand together.
+    rows : array of int64
+        The query rows to measure.
+    arithmetic : str
+        The dtype of the products.
+    kernels
+        The library of the arrays.
+
+    Raises
+    ------
+    UnfitError
+        If an entry, or in this arithmetic a product, is not finite.
+    """
     of_query = scatter_of(query, rows, pilot_of(query, kernels), arithmetic, kernels)
     every_key = np.arange(int(key.shape[2]))
     of_key = scatter_of(key, every_key, pilot_of(key, kernels), arithmetic, kernels)
     of_key = of_key.per_head(int(query.shape[1]))
-    both, offset_of_query, offset_of_key = split(of_query, of_key)
+    scatters = of_query.about_mean, of_key.about_mean
+    traces = [np.trace(each, axis1=-2, axis2=-1) for each in scatters]
+    found = Parts(
+        mean=np.sum(of_query.mean * of_key.mean, axis=-1),
+        entries=contract(*scatters),
+        isotropic=traces[0] * traces[1] / max(int(query.shape[-1]), 1),
+        query_offset=of_query.count * form(scatters[1], of_query.mean),
+        key_offset=of_key.count * form(scatters[0], of_key.mean),
+    )
     if arithmetic == "float32":
-        error = rounding_of(of_query.about_mean, of_key.sizes)
-        error += rounding_of(of_key.about_mean, of_query.sizes)
+        error = rounding_of(scatters[0], of_key.sizes) + rounding_of(scatters[1], of_query.sizes)
         error += of_query.count * _rounding_of_form(of_query.mean, of_key.sizes)
         whole = error + of_key.count * _rounding_of_form(of_key.mean, of_query.sizes)
-        within = both + offset_of_query
-        if not (is_exact_enough(error, within) and is_exact_enough(whole, within + offset_of_key)):
+        within = found.entries + found.query_offset
+        if not (
+            is_exact_enough(error, within) and is_exact_enough(whole, within + found.key_offset)
+        ):
             return None
-    mean = np.sum(of_query.mean * of_key.mean, axis=-1)
-    within = np.maximum(both + offset_of_query, 0.0)
-    m2 = within + np.maximum(offset_of_key, 0.0)
-    check_finite(mean, m2)
-    return mean, m2, within
-
-
-def split(of_query: Scatter, of_key: Scatter) -> tuple[Floats, Floats, Floats]:
-    """Return the three parts of the squared deviations of unscaled scores: see the module."""
-    scatters = of_query.about_mean, of_key.about_mean
-    return (
-        contract(*scatters),
-        of_query.count * form(scatters[1], of_query.mean),
-        of_key.count * form(scatters[0], of_key.mean),
-    )
+    return found
 
 
 def _rounding_of_form(mean: Floats, sizes: Floats) -> Floats:
