@@ -1,5 +1,6 @@
 """Right designs in JAX are resolved without a warning; what is no attention is no site."""
 
+import functools
 import math
 from typing import Any
 
@@ -386,3 +387,60 @@ def test_a_scope_of_the_users_is_no_module(rng: np.random.Generator) -> None:
 
     (site,) = rootdk.check(function, parameters(rng), arrays(rng, *SHAPE)).sites
     assert site.effective_scale == pytest.approx(0.25, rel=1e-6)
+
+
+# -- a softmax over blocks of keys -----------------------------------------------------------------
+
+BLOCK = 4
+
+
+def block_of(c: Any, q: jax.Array, k: jax.Array, v: jax.Array) -> Any:
+    """One block of keys of an online softmax."""
+    largest, total, mixed = c
+    scores = q @ k.mT / 4
+    now = jnp.maximum(largest, scores.max(-1))
+    kept, terms = jnp.exp(largest - now), jnp.exp(scores - now[..., None])
+    return now, total * kept + terms.sum(-1), mixed * kept[..., None] + terms @ v
+
+
+def online(p: dict[str, jax.Array], x: jax.Array, *, loop: str) -> jax.Array:
+    q, k, v = qkv(p, x)
+    carry = jnp.full(q.shape[:-1], -jnp.inf), jnp.zeros(q.shape[:-1]), jnp.zeros_like(q)
+    if loop == "scan":
+        blocks = [jnp.stack(jnp.split(y, LENGTH // BLOCK, 2)) for y in (k, v)]
+        carry, _ = jax.lax.scan(lambda c, b: (block_of(c, q, *b), None), carry, blocks)
+    else:
+
+        def body(at: Any, c: Any) -> Any:
+            k_b, v_b = (jax.lax.dynamic_slice_in_dim(y, at * BLOCK, BLOCK, 2) for y in (k, v))
+            return block_of(c, q, k_b, v_b)
+
+        carry = jax.lax.fori_loop(0, LENGTH // BLOCK, body, carry)
+    _, total, mixed = carry
+    return out(mixed / total[..., None], p)
+
+
+@pytest.mark.parametrize("loop", ["scan", "fori"])
+def test_a_softmax_over_blocks_is_listed_block_by_block(
+    loop: str, rng: np.random.Generator
+) -> None:
+    diagnosis = rootdk.check(
+        functools.partial(online, loop=loop), parameters(rng), arrays(rng, *SHAPE)
+    )
+    assert not diagnosis.sites
+    (listed,) = diagnosis.unhandled
+    assert (listed.kind, listed.count) == ("attention", LENGTH // BLOCK)
+    assert "not divided by their own sum" in listed.why
+    assert "test_jax_designs.py:" in listed.where
+    assert not any(f.code.startswith("RDK") for f in diagnosis.findings)
+
+
+def test_a_division_after_the_values_is_a_softmax_and_no_block(rng: np.random.Generator) -> None:
+    def function(p: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        q, k, v = qkv(p, x)
+        terms = jnp.exp(q @ k.mT / 4)
+        return out((terms @ v) / terms.sum(-1, keepdims=True), p)
+
+    diagnosis = rootdk.check(function, parameters(rng), arrays(rng, *SHAPE))
+    assert [site.unresolved for site in diagnosis.sites] == [None]
+    assert not diagnosis.unhandled
