@@ -1,8 +1,10 @@
 """Right designs in JAX are resolved without a warning; what is no attention is no site."""
 
+import functools
 import math
 from typing import Any
 
+import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -237,3 +239,208 @@ def test_a_layer_without_variables_yet_says_so() -> None:
     layer = keras.layers.MultiHeadAttention(HEADS, WIDTH // HEADS)
     with pytest.raises(ArgumentError, match="expected a layer that was built"):
         rootdk.check(layer, np.zeros(SHAPE, np.float32), np.zeros(SHAPE, np.float32))
+
+
+# -- scales of a projection's own ------------------------------------------------------------------
+
+GAIN = 1 / math.sqrt(WIDTH)
+
+
+def attend(q: jax.Array, k: jax.Array, v: jax.Array, scale: float) -> jax.Array:
+    q, k, v = (y.reshape(*y.shape[:-1], HEADS, -1).swapaxes(-2, -3) for y in (q, k, v))
+    heads = jax.nn.softmax(scale * q @ k.mT) @ v
+    return heads.swapaxes(-2, -3).reshape(*heads.shape[:-3], LENGTH, WIDTH)
+
+
+class NnxScaled(nnx.Module):
+    """A projection with unit weights and a factor of its own, as muP and equalised layers have."""
+
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.weight = nnx.Param(jax.random.normal(rngs.params(), (WIDTH, WIDTH)))
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return GAIN * (x @ self.weight[...])
+
+
+class NnxAttention(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs, scale: float) -> None:
+        self.q, self.k, self.v = (NnxScaled(rngs) for _ in range(3))
+        self.scale = scale
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return attend(self.q(x), self.k(x), self.v(x), self.scale)
+
+
+class NnxPacked(nnx.Module):
+    """Query, key and value of one module, whose query is scaled there for the attention."""
+
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.weight = nnx.Param(GAIN * jax.random.normal(rngs.params(), (WIDTH, 3 * WIDTH)))
+
+    def __call__(self, x: jax.Array) -> list[jax.Array]:
+        q, k, v = jnp.split(x @ self.weight[...], 3, -1)
+        return [q / 4, k, v]
+
+
+class NnxAround(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.packed = NnxPacked(rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return attend(*self.packed(x), 1.0)
+
+
+class EqxScaled(equinox.Module):
+    weight: jax.Array
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return GAIN * (self.weight @ x)
+
+
+class EqxAttention(equinox.Module):
+    q: EqxScaled
+    k: EqxScaled
+    v: EqxScaled
+    scale: float
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        q, k, v = (jax.vmap(jax.vmap(part))(x) for part in (self.q, self.k, self.v))
+        return attend(q, k, v, self.scale)
+
+
+class LinenScaled(linen.Module):
+    @linen.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return GAIN * (x @ self.param("weight", linen.initializers.normal(1.0), (WIDTH, WIDTH)))
+
+
+class LinenAttention(linen.Module):
+    scale: float
+
+    @linen.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return attend(*(LinenScaled()(x) for _ in range(3)), self.scale)
+
+
+class KerasScaled(keras.layers.Layer):
+    def build(self, shape: Any) -> None:
+        self.weight = self.add_weight(shape=(WIDTH, WIDTH), initializer="normal", name="weight")
+
+    def call(self, x: Any) -> Any:
+        return GAIN * (x @ self.weight)
+
+
+class KerasAttention(keras.layers.Layer):
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (KerasScaled() for _ in range(3))
+        self.scale = scale
+
+    def call(self, x: Any) -> Any:
+        return attend(self.q(x), self.k(x), self.v(x), self.scale)
+
+
+def with_own_scales(library: str, scale: float, x: jax.Array) -> Diagnosis:
+    key = jax.random.key(0)
+    match library:
+        case "nnx":
+            return rootdk.check(NnxAttention(nnx.Rngs(0), scale), x)
+        case "equinox":
+            parts = (
+                EqxScaled(jax.random.normal(k, (WIDTH, WIDTH))) for k in jax.random.split(key, 3)
+            )
+            return rootdk.check(EqxAttention(*parts, scale), x)
+        case "linen":
+            model = LinenAttention(scale)
+            return rootdk.check(model, model.init(key, x), x)
+    layer = KerasAttention(scale)
+    layer(x)
+    return rootdk.check(layer, x)
+
+
+@pytest.mark.parametrize("library", ["nnx", "equinox", "linen", "keras"])
+@pytest.mark.parametrize(("scale", "code"), [(0.25, None), (1.0, "RDK101"), (1 / 8, "RDK103")])
+def test_a_factor_of_a_projections_own_is_not_attentions(
+    library: str, scale: float, code: str | None, rng: np.random.Generator
+) -> None:
+    diagnosis = with_own_scales(library, scale, arrays(rng, *SHAPE))
+    (site,) = diagnosis.sites
+    assert site.unresolved is None
+    assert site.effective_scale == pytest.approx(scale, rel=1e-6)
+    assert site.verification.operands == "equal"
+    assert [f.code for f in diagnosis.findings if f.code < "RDK2"] == ([code] if code else [])
+
+
+def test_a_factor_on_one_of_several_outputs_is_attentions(rng: np.random.Generator) -> None:
+    (site,) = rootdk.check(NnxAround(nnx.Rngs(0)), arrays(rng, *SHAPE)).sites
+    assert site.effective_scale == pytest.approx(0.25, rel=1e-6)
+
+
+def test_a_scope_of_the_users_is_no_module(rng: np.random.Generator) -> None:
+    def function(p: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        with jax.named_scope("query"):
+            q = x @ p["q"] / 4
+        with jax.named_scope("key"):
+            k = x @ p["k"]
+        with jax.named_scope("attention"):
+            return attend(q, k, x @ p["v"], 1.0)
+
+    (site,) = rootdk.check(function, parameters(rng), arrays(rng, *SHAPE)).sites
+    assert site.effective_scale == pytest.approx(0.25, rel=1e-6)
+
+
+# -- a softmax over blocks of keys -----------------------------------------------------------------
+
+BLOCK = 4
+
+
+def block_of(c: Any, q: jax.Array, k: jax.Array, v: jax.Array) -> Any:
+    """One block of keys of an online softmax."""
+    largest, total, mixed = c
+    scores = q @ k.mT / 4
+    now = jnp.maximum(largest, scores.max(-1))
+    kept, terms = jnp.exp(largest - now), jnp.exp(scores - now[..., None])
+    return now, total * kept + terms.sum(-1), mixed * kept[..., None] + terms @ v
+
+
+def online(p: dict[str, jax.Array], x: jax.Array, *, loop: str) -> jax.Array:
+    q, k, v = qkv(p, x)
+    carry = jnp.full(q.shape[:-1], -jnp.inf), jnp.zeros(q.shape[:-1]), jnp.zeros_like(q)
+    if loop == "scan":
+        blocks = [jnp.stack(jnp.split(y, LENGTH // BLOCK, 2)) for y in (k, v)]
+        carry, _ = jax.lax.scan(lambda c, b: (block_of(c, q, *b), None), carry, blocks)
+    else:
+
+        def body(at: Any, c: Any) -> Any:
+            k_b, v_b = (jax.lax.dynamic_slice_in_dim(y, at * BLOCK, BLOCK, 2) for y in (k, v))
+            return block_of(c, q, k_b, v_b)
+
+        carry = jax.lax.fori_loop(0, LENGTH // BLOCK, body, carry)
+    _, total, mixed = carry
+    return out(mixed / total[..., None], p)
+
+
+@pytest.mark.parametrize("loop", ["scan", "fori"])
+def test_a_softmax_over_blocks_is_listed_block_by_block(
+    loop: str, rng: np.random.Generator
+) -> None:
+    diagnosis = rootdk.check(
+        functools.partial(online, loop=loop), parameters(rng), arrays(rng, *SHAPE)
+    )
+    assert not diagnosis.sites
+    (listed,) = diagnosis.unhandled
+    assert (listed.kind, listed.count) == ("attention", LENGTH // BLOCK)
+    assert "not divided by their own sum" in listed.why
+    assert "test_jax_designs.py:" in listed.where
+    assert not any(f.code.startswith("RDK") for f in diagnosis.findings)
+
+
+def test_a_division_after_the_values_is_a_softmax_and_no_block(rng: np.random.Generator) -> None:
+    def function(p: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        q, k, v = qkv(p, x)
+        terms = jnp.exp(q @ k.mT / 4)
+        return out((terms @ v) / terms.sum(-1, keepdims=True), p)
+
+    diagnosis = rootdk.check(function, parameters(rng), arrays(rng, *SHAPE))
+    assert [site.unresolved for site in diagnosis.sites] == [None]
+    assert not diagnosis.unhandled

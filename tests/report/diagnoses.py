@@ -201,7 +201,16 @@ def everything(folder: Path) -> Diagnosis:
             Skipped(code="RDK203", why="it was not measured", site="a"),
             Skipped(code="RDK110", why="another verb measures what it reads"),
         ),
-        unhandled=(Unhandled(operation="mine::attend", count=12, where="blocks.1", why="unknown"),),
+        unhandled=(
+            Unhandled(operation="mine::attend", count=12, where="blocks.1", why="unknown"),
+            Unhandled(
+                operation="attention without a softmax",
+                count=2,
+                where="",
+                why="products of activations mix values through sigmoid",
+                kind="attention",
+            ),
+        ),
         remarks=("the input is noise",),
         environment=Environment(versions={"torch": "2.13.0"}, autocast="bfloat16", seed=None),
     )

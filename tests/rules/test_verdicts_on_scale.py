@@ -19,6 +19,8 @@ from rootdk.rules._examples import (
 from rootdk.rules.scale._factors import applications, doubled
 
 MISSING = scaled_site()
+SCROLL = "a scroll holds no configuration"
+TRAINED_WITH = "though the weights may have been trained with it"
 WIDTH = scaled_site(384**-0.5)
 
 
@@ -228,3 +230,34 @@ def test_the_sentence_that_users_read():
         "scores are multiplied by 1, not 1/√64 = 0.125 (8 times the standard scale); "
         "nothing in graph, config or entries accounts for it"
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("init", "; nothing in graph or entries accounts for it; a scroll holds no configuration"),
+        (
+            "trained",
+            f"; nothing in the graph accounts for it, {TRAINED_WITH}; {SCROLL}",
+        ),
+    ],
+)
+def test_where_no_configuration_could_be_it_is_not_said_to_be_silent(state, words):
+    said = verdict(replace(MISSING, unconfigured=SCROLL), state=state)
+    assert said.message.endswith(f"{words} that could declare it")
+    assert said.declare.endswith(f"declare it: --expect '{MISSING.name}=1'.")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unconfigured": None},
+        {"expected": expecting(1.0, "key = 1")},
+        {"expected": expecting(0.5, "expect=", "user")},
+        {"effective_scale": -0.125},
+        through_norm(gain=True),
+    ],
+)
+def test_how_to_declare_is_told_only_where_it_would_help(changes):
+    site = replace(MISSING, **({"unconfigured": SCROLL} | changes))
+    assert verdict(site).declare is None

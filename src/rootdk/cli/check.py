@@ -112,8 +112,16 @@ def _run(target: str, loaded: Loaded, options: CheckOptions) -> Diagnosis:
 
 
 def _no_attention(target: str, diagnosis: Diagnosis) -> str:
-    odd = ", ".join(f"{u.operation} ×{u.count}" for u in diagnosis.unhandled[:3])
-    unknown = f"; operations not understood: {odd}" if odd else ""
+    said = {"attention": "values are mixed in another way", "operation": "not understood"}
+    kinds = {
+        words: [u for u in diagnosis.unhandled if u.kind == kind][:3]
+        for kind, words in said.items()
+    }
+    unknown = "".join(
+        f"; {words}: {', '.join(f'{u.operation} ×{u.count}' for u in odd)}"
+        for words, odd in kinds.items()
+        if odd
+    )
     return (
         f"{target}: {diagnosis.remarks[0]}; "
         f"expected a softmax over query-key products whose weights meet values{unknown}"

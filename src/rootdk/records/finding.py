@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Literal
 
 from rootdk.records.source import Source
 
@@ -60,9 +61,14 @@ class Skipped:
 
 @dataclass(frozen=True, kw_only=True)
 class Unhandled:
-    """An operation that the frontend does not understand, how often and where it ran."""
+    """What the frontend saw and could not judge, how often it ran and where first.
+
+    ``kind`` is ``operation`` for one that is not understood, and ``attention`` for what mixes
+    values by other weights than a softmax over query-key products: ``why`` says by which.
+    """
 
     operation: str
     count: int
     where: str
     why: str = ""
+    kind: Literal["operation", "attention"] = "operation"

@@ -153,7 +153,8 @@ class AttentionSite:
     *resolved* when ``unresolved`` is None; then ``effective_scale`` is the product of all
     constant factors from the projections to the softmax, and numbers have confirmed it.
     ``expected`` is a scale that somebody declared, ``initial_std`` the standard deviation that the
-    model's config declares for its initial weights.
+    model's config declares for its initial weights; ``unconfigured`` says in words why there is no
+    config that could declare either, None where one was looked for.
     """
 
     name: str
@@ -177,6 +178,7 @@ class AttentionSite:
     scale_precision: float = 0.0
     expected: Expected | None = None
     initial_std: Expected | None = None
+    unconfigured: str | None = None
     score_terms: int = 1
     query_path: OperandPath | None = None
     key_path: OperandPath | None = None

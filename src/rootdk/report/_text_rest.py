@@ -20,7 +20,11 @@ def rest_lines(diagnosis: Diagnosis, width: int) -> Iterator[Text]:
     sections = (
         ("Unresolved sites (found, not understood, not judged)", _unresolved(diagnosis)),
         ("Skipped rules", _skipped(diagnosis)),
-        ("Operations not understood", _unhandled(diagnosis)),
+        (
+            "Other attention (values mixed by no softmax over query-key products; not judged)",
+            _unhandled(diagnosis, "attention"),
+        ),
+        ("Operations not understood", _unhandled(diagnosis, "operation")),
         ("Remarks", list(dict.fromkeys((*diagnosis.remarks, *_inexact(diagnosis))))),
     )
     for title, entries in sections:
@@ -66,8 +70,11 @@ def _inexact(diagnosis: Diagnosis) -> list[str]:
     ]
 
 
-def _unhandled(diagnosis: Diagnosis) -> list[str]:
+def _unhandled(diagnosis: Diagnosis, kind: str) -> list[str]:
     return [
-        f"{u.operation} ×{u.count} at {u.where}" + (f": {u.why}" if u.why else "")
+        f"{u.operation} ×{u.count}"
+        + (f" at {u.where}" if u.where else "")
+        + (f": {u.why}" if u.why else "")
         for u in diagnosis.unhandled
+        if u.kind == kind
     ]

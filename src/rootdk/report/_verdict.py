@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rootdk.records import Diagnosis
 
 __all__ = ["counted", "headline", "tally", "verdict"]
@@ -56,6 +58,10 @@ def headline(diagnosis: Diagnosis) -> str:
 
 def tally(diagnosis: Diagnosis) -> str:
     """Return every count of a diagnosis, zeros included, in one line."""
+    kinds: Counter[str] = Counter()
+    for item in diagnosis.unhandled:
+        kinds[item.kind] += item.count
+    elsewhere = kinds["attention"]
     heads = sum(site.num_heads for site in diagnosis.sites if site.name in diagnosis.summaries)
     return ", ".join(
         [
@@ -63,6 +69,7 @@ def tally(diagnosis: Diagnosis) -> str:
             f"{counted(heads, 'head')} measured",
             *(counted(diagnosis.count(s), s) for s in ("error", "warning", "note")),
             f"{len(diagnosis.unresolved)} unresolved",
-            f"{counted(sum(u.count for u in diagnosis.unhandled), 'operation')} unhandled",
+            f"{counted(kinds['operation'], 'operation')} unhandled",
+            *([f"{counted(elsewhere, 'call')} of other attention"] if elsewhere else []),
         ]
     )

@@ -12,7 +12,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from rootdk.frontends._graph.node import Kind
 from rootdk.frontends._jax import arithmetic, layout, products
 from rootdk.frontends._jax.frames import Frames, Lines
-from rootdk.frontends._jax.names import path_of
+from rootdk.frontends._jax.names import in_module, path_of
 from rootdk.frontends._jax.step import TABLE, Step
 from rootdk.frontends._jax.tape import Tape, Value, host
 from rootdk.records import Source
@@ -49,11 +49,17 @@ _CALLS = {
 
 
 class Interpreter:
-    """Runs jaxprs on a tape; ``root`` is the name of the outermost module, dropped from paths."""
+    """Runs jaxprs on a tape; ``root`` is the name of the outermost module, dropped from paths.
 
-    def __init__(self, tape: Tape, root: str | None) -> None:
+    ``holding`` are the paths of modules that are known to hold parameters.
+    """
+
+    def __init__(
+        self, tape: Tape, root: str | None, holding: frozenset[tuple[str, ...]] = frozenset()
+    ) -> None:
         self.tape = tape
         self.root = root
+        self.holding = holding
         self.frames = Frames()
         self._calls: dict[tuple[str, ...], int] = {}
         self._call = 0
@@ -152,6 +158,8 @@ class Interpreter:
             self._open = path
             self.tape.scope = tuple(self._calls[path[: d + 1]] for d in range(len(path)))
             self.tape.module_path = ".".join(path)
+        if self.tape.scope and in_module(around.scopes, path, self.holding):
+            self.tape.module_calls.add(self.tape.scope[-1])
         lines = around.lines
         self.tape.source = Source(frames=lines.frames, module_path=self.tape.module_path)
         self.tape.region = lines.region

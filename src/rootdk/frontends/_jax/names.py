@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import jax
 
-__all__ = ["MARK", "named_calls", "path_of", "submodules"]
+__all__ = ["MARK", "holders", "in_module", "named_calls", "path_of", "submodules"]
 
 MARK = "rootdk:"
 """Begins the scopes that ``named_calls`` opens; each holds a whole path."""
@@ -37,6 +37,35 @@ def path_of(stack: Sequence[Any], root: str | None) -> tuple[str, ...]:
     if root is not None and names[:1] == [root]:
         names = names[1:]
     return tuple(names)
+
+
+def in_module(stack: Sequence[Any], path: tuple[str, ...], holding: Set[tuple[str, ...]]) -> bool:
+    """Whether what is innermost around an equation is a module, and not a scope of the user's.
+
+    ``path`` is ``path_of(stack)``, ``holding`` the paths of modules that hold parameters.
+    """
+    if path in holding:
+        return True
+    names = [getattr(element, "name", "") for element in stack]
+    inner = next((name for name in reversed(names) if name.startswith(MARK)), None)
+    return bool(path) and inner == MARK + ".".join(path)
+
+
+def holders(leaves: Iterable[str], root: str | None) -> frozenset[tuple[str, ...]]:
+    """The modules that parameters lie in, read off the names that Linen and Keras give to them.
+
+    Examples
+    --------
+    >>> sorted(holders(["1.0.params.attn.query.kernel", "0.model/out/bias"], "model"))
+    [('attn', 'query'), ('out',)]
+    """
+    found: set[tuple[str, ...]] = set()
+    for leaf in leaves:
+        *parts, _ = re.split(r"[./]", leaf)
+        start = next((at for at, part in enumerate(parts) if part in {"params", root}), None)
+        if start is not None:
+            found.add(tuple(parts[start + 1 :]))
+    return frozenset(found - {()})
 
 
 def submodules(module: Any, kinds: tuple[type, ...]) -> dict[int, str]:

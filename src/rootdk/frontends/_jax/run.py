@@ -14,6 +14,7 @@ from rootdk.frontends._graph.node import Kind
 from rootdk.frontends._jax.arguments import Leaf, prepare
 from rootdk.frontends._jax.interpret import Around, Interpreter
 from rootdk.frontends._jax.models import model_of, modules_named
+from rootdk.frontends._jax.names import holders
 from rootdk.frontends._jax.state import state_of
 from rootdk.frontends._jax.tape import Tape, Value
 from rootdk.frontends._sites.attend import Attending
@@ -53,7 +54,8 @@ def run(
         progress=progress,
     )
     tape.listener = attending
-    interpreter = Interpreter(tape, known.root)
+    paths = [leaf.path for leaf in prepared.leaves if leaf.kind == Kind.PARAMETER]
+    interpreter = Interpreter(tape, known.root, holders(paths, known.root))
     values = [
         tape.leaf(leaf.array, _OPS.get(leaf.kind, "input"), leaf.kind) for leaf in prepared.leaves
     ]

@@ -73,6 +73,9 @@ class Tape(Recording):
         # The function of jax.nn that an equation belongs to, if any.
         self.region: str | None = None
         self._recent: deque[Value] = deque(maxlen=_RECENT)
+        # Calls of modules, and the one node that each has handed out; None if it was more.
+        self.module_calls: set[int] = set()
+        self._handed_out: dict[int, Node | None] = {}
 
     def remember(self, value: Value) -> None:
         """Hold a value for the next few equations."""
@@ -114,6 +117,8 @@ class Tape(Recording):
         ``beside`` are inputs that ``run`` does not take, and the graph does not see: their kind
         counts, their values are in ``run`` already.
         """
+        for source in sources:
+            self._leaving(source)
         inputs = tuple(source.node for source in sources)
         attrs = {"name": name or op, **(attrs or {})}
         above = (*inputs, *(value.node for value in beside))
@@ -136,6 +141,29 @@ class Tape(Recording):
         if op == "opaque" and kind >= Kind.PARAMETER:
             self.note_unhandled(attrs["name"])
         return Value(array if given is None else given, array, node)
+
+    def _leaving(self, value: Value) -> None:
+        """Mark what a module with a product of its own hands out, if that is one array.
+
+        A factor before it is the module's: a projection that is scaled has small entries, not
+        another scale of attention. Of a module that hands out several (query, key and value)
+        this cannot be said.
+        """
+        node = value.node
+        if node.kind < Kind.ACTIVATION or not node.scope or node.scope[-1] in self.scope:
+            return
+        call = node.scope[-1]
+        if call not in self.module_calls or call not in self.calls_with_products:
+            return
+        first = self._handed_out.setdefault(call, node)
+        if first is not node:
+            self._handed_out[call] = None
+            if first is not None:
+                first.attrs.pop("exit_of", None)
+        elif "exit_of" not in node.attrs:
+            node.attrs["exit_of"] = call
+            if value.host is not None and self.retainer.value(node) is None:
+                self.retainer.keep(node, value.host)
 
     def again(self, node: Node, value_of: ValueOf) -> HostArray:
         """Run one operation again; see ``Holder``."""

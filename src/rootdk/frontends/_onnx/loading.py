@@ -60,8 +60,11 @@ _FLOATS = frozenset(
 class Loaded:
     """A model whose functions are inlined, and its weights."""
 
-    def __init__(self, model: onnx.ModelProto, folder: Path, name: str) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, folder: Path, name: str, file: Path | None = None
+    ) -> None:
         self.model = model
+        self.file = file
         self.graph = model.graph
         self.folder = folder
         self.name = name
@@ -86,6 +89,7 @@ def load(source: str | Path | onnx.ModelProto) -> Loaded:
         If it is no ONNX model, or names external data outside its own folder or beyond the
         end of a file.
     """
+    path: Path | None = None
     if isinstance(source, onnx.ModelProto):
         model, folder, name = source, Path.cwd(), source.graph.name or "the model"
     else:
@@ -99,7 +103,7 @@ def load(source: str | Path | onnx.ModelProto) -> Loaded:
         raise TargetError(f"{name} holds names that are no text; expected an ONNX model")
     for tensor in _tensors(model.graph):
         _require_sane(tensor, folder, name)
-    return Loaded(_inlined(model, name), folder, name)
+    return Loaded(_inlined(model, name), folder, name, path)
 
 
 def _read(path: Path) -> onnx.ModelProto:

@@ -14,6 +14,7 @@ from rootdk._lib.arrays import quiet
 from rootdk._lib.errors import TargetError
 from rootdk.frontends._base import Trace
 from rootdk.frontends._onnx.attending import OnnxAttending
+from rootdk.frontends._onnx.configuration import configuration_of
 from rootdk.frontends._onnx.inputs import (
     GUESSES,
     Guess,
@@ -68,7 +69,13 @@ def run(
     made, remarks = _first_that_runs(once, open_=has_open_sizes(loaded, given))
     recorder, attending, interpreter = made
     faults = faults_of(attending, recorder)
-    sites, summaries = build_sites(attending.finished(), loaded.name, lambda path: [])
+    known = configuration_of(loaded.model, loaded.file)
+    sites, summaries = build_sites(
+        attending.finished(),
+        loaded.name,
+        lambda path: known.configs,
+        unconfigured=known.unconfigured,
+    )
     recorder.retainer.clear()
     if interpreter.by_reference:
         kinds = ", ".join(sorted(interpreter.by_reference))
@@ -77,7 +84,7 @@ def run(
         sites=sites,
         summaries=summaries,
         unhandled=(*recorder.listed(), *attending.elsewhere()),
-        remarks=(*remarks, *faults),
+        remarks=(*remarks, *known.remarks, *faults),
         environment=_environment(loaded, sites, seed),
         state=state,
         state_reason=reason,

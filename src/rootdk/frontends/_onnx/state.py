@@ -69,7 +69,15 @@ def _is_normed(name: str, makers: dict[str, onnx.NodeProto]) -> bool:
     if node is None or node.op_type not in {"Mul", "Div"}:
         return False
     sides = [_behind_casts(source, makers) for source in node.input]
-    return any(side is not None and side.op_type in _ROOTS for side in sides)
+    return any(side is not None and _is_root(side, makers) for side in sides)
+
+
+def _is_root(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -> bool:
+    """Whether a tensor is a root, or one over it."""
+    if node.op_type in _ROOTS:
+        return True
+    under = _behind_casts(node.input[1], makers) if node.op_type == "Div" else None
+    return under is not None and under.op_type == "Sqrt"
 
 
 def _behind_casts(name: str, makers: dict[str, onnx.NodeProto]) -> onnx.NodeProto | None:

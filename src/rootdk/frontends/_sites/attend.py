@@ -80,6 +80,7 @@ class Attending(MeetsValues, ByHand, Calls):
         self._exponents: dict[int, tuple[float, bool]] = {}
         self._waiting: deque[Pending] = deque()
         self._late: deque[Node] = deque()
+        self._undivided: dict[int, str] = {}
         self.others: Counter[tuple[str, str, str]] = Counter()
         self._told: set[int] = set()
 

@@ -11,6 +11,7 @@ from rootdk._lib.arrays import Array, namespace, quiet
 from rootdk.frontends._graph.node import Node
 from rootdk.frontends._graph.tags import behind_layout
 from rootdk.frontends._graph.weights import origin_of_sum
+from rootdk.frontends._sites.elsewhere import place_of
 from rootdk.frontends._sites.measuring import row_sums
 from rootdk.frontends._sites.numbers import chosen, count
 from rootdk.frontends._sites.pending import Pending
@@ -35,6 +36,8 @@ class ByHand:
     pending: dict[int, Pending]
     _exponents: dict[int, tuple[float, bool]]
     _late: deque[Node]
+    # Exponentials of scores that met values and were not divided by their own sum so far.
+    _undivided: dict[int, str]
 
     def _begin(
         self,
@@ -121,6 +124,7 @@ class ByHand:
             self._place(node, exponential)
             return
         _, numbers, value, product = late
+        self._undivided.pop(product.index, None)
         shaped = numbers.reshape(exponential.shape)
         with quiet():
             weights = shaped / namespace(shaped).sum(shaped, axis=dim, keepdims=True)
@@ -152,6 +156,7 @@ class ByHand:
             self.list_bare(node)
             return
         node.attrs["unnormalised"] = (exponential, tensors[0], tensors[1], node)
+        self._undivided[node.index] = place_of(node)
         self._late.append(node)
         while len(self._late) > 2:
             self._late.popleft().attrs.pop("unnormalised", None)

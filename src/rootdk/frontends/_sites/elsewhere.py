@@ -5,10 +5,23 @@ from __future__ import annotations
 from rootdk.frontends._graph.node import LAYOUT, Node
 from rootdk.frontends._graph.tags import behind_layout
 
-__all__ = ["bare_scores", "softmax_elsewhere"]
+__all__ = ["NO_SOFTMAX", "UNDIVIDED", "bare_scores", "place_of", "softmax_elsewhere"]
+
+NO_SOFTMAX = "attention without a softmax"
+UNDIVIDED = (
+    "exponentials of products mix values and are not divided by their own sum; a softmax over "
+    "blocks of keys that is put together later looks like this"
+)
 
 _ARITHMETIC = LAYOUT | frozenset("mul div add sub neg masked_fill where dropout clamp".split())
 _STEPS = 24
+
+
+def place_of(node: Node) -> str:
+    """The module that a node was made in; the line of code, in none."""
+    if node.module_path or node.source is None:
+        return node.module_path
+    return node.source.location
 
 
 def softmax_elsewhere(operand: Node, index: int) -> str | None:

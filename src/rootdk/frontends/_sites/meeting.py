@@ -11,7 +11,13 @@ from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError
 from rootdk.frontends._graph.weights import walk_weights
 from rootdk.frontends._sites.arrange import beside_groups, leading_labels
-from rootdk.frontends._sites.elsewhere import bare_scores, softmax_elsewhere
+from rootdk.frontends._sites.elsewhere import (
+    NO_SOFTMAX,
+    UNDIVIDED,
+    bare_scores,
+    place_of,
+    softmax_elsewhere,
+)
 from rootdk.frontends._sites.measuring import largest_raw_score, row_sums
 from rootdk.frontends._sites.numbers import turned
 from rootdk.frontends._sites.pending import Pending
@@ -33,6 +39,7 @@ class MeetsValues:
     # What mixes values by other weights than a softmax of query-key products, and where.
     others: Counter[tuple[str, str, str]]
     _told: set[int]
+    _undivided: dict[int, str]
 
     def on_weights_product(self, node: Node, tensors: Sequence[Array]) -> None:
         """The weights of one or more softmaxes meet the values."""
@@ -136,7 +143,7 @@ class MeetsValues:
         self._told.add(index)
         why = softmax_elsewhere(operand, index)
         if why is not None:
-            self.others["softmax", node.module_path, why] += 1
+            self.others["softmax", place_of(node), why] += 1
 
     def list_bare(self, node: Node) -> None:
         """Scores that met the values without a softmax; a projection of them is no such thing."""
@@ -144,15 +151,16 @@ class MeetsValues:
             return
         why = bare_scores(node)
         if why is not None:
-            self.others["attention without a softmax", node.module_path, why] += 1
+            self.others[NO_SOFTMAX, place_of(node), why] += 1
 
     def elsewhere(self) -> tuple[Unhandled, ...]:
         """What mixes values by other weights than a softmax of query-key products."""
         together: dict[tuple[str, str], tuple[int, str]] = {}
-        for (name, where, why), count in self.others.items():
+        undivided = Counter((NO_SOFTMAX, where, UNDIVIDED) for where in self._undivided.values())
+        for (name, where, why), count in (self.others + undivided).items():
             seen, first = together.get((name, why), (0, where))
             together[name, why] = (seen + count, first)
         return tuple(
-            Unhandled(operation=name, count=count, where=where, why=why)
+            Unhandled(operation=name, count=count, where=where, why=why, kind="attention")
             for (name, why), (count, where) in sorted(together.items())
         )

@@ -31,12 +31,16 @@ ConfigsAt = Callable[[str], Iterable[Any]]
 
 
 def build_sites(
-    pending: list[Pending], target: str, configs_at: ConfigsAt
+    pending: list[Pending],
+    target: str,
+    configs_at: ConfigsAt,
+    *,
+    unconfigured: str | None = None,
 ) -> tuple[tuple[AttentionSite, ...], dict[str, Summary]]:
     """Name the sites, in the order in which they ran, and describe each.
 
     ``target`` is the name of a site in no module; ``configs_at`` gives the configs that speak of
-    a module path, the nearest first.
+    a module path, the nearest first. ``unconfigured`` says why there can be none.
     """
     calls: Counter[str] = Counter()
     counts = Counter(_path(p) for p in pending)
@@ -49,7 +53,7 @@ def build_sites(
         if counts[path] > 1:
             name = f"{name}#{calls[path]}"
         site = _site(item, name, path, calls[path] - 1)
-        site = _with_declaration(site, configs_at(path))
+        site = _with_declaration(site, configs_at(path), unconfigured)
         sites.append(site)
         if item.summary is not None and site.resolved:
             summaries[name] = item.summary
@@ -258,9 +262,14 @@ def _verification(pending: Pending) -> Verification:
     )
 
 
-def _with_declaration(site: AttentionSite, configs: Iterable[Any]) -> AttentionSite:
+def _with_declaration(
+    site: AttentionSite, configs: Iterable[Any], unconfigured: str | None
+) -> AttentionSite:
     """What a config says about the scale of this site, and the size of its initial weights."""
     known = tuple(configs)
     return replace(
-        site, expected=declared_scale(known, site), initial_std=declared_initial_std(known)
+        site,
+        expected=declared_scale(known, site),
+        initial_std=declared_initial_std(known),
+        unconfigured=unconfigured,
     )

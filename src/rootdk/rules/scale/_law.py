@@ -18,7 +18,7 @@ from rootdk.rules.scale._laws import (
     Law,
     candidates,
 )
-from rootdk.rules.scale._wording import fact, other_readings, remark
+from rootdk.rules.scale._wording import fact, other_readings, remark, undeclared
 
 __all__ = ["ScaleRule", "ScaleVerdict", "classify"]
 
@@ -47,6 +47,7 @@ class ScaleVerdict:
     related: tuple[Source, ...] = ()
     evidence: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
     why_not: str | None = None
+    declare: str | None = None
 
 
 def classify(
@@ -88,6 +89,7 @@ def classify(
         source=source,
         related=related,
         evidence=_evidence(site, found, other_site),
+        declare=undeclared(site, severity, excuse),
     )
 
 
@@ -188,6 +190,10 @@ def _evidence(
     return MappingProxyType(evidence)
 
 
+def _remedy(page: str, declare: str | None) -> str:
+    return page if declare is None else f"{page} {declare}"
+
+
 class ScaleRule(Rule):
     """A rule that speaks when the one verdict on the scale names its code."""
 
@@ -215,6 +221,7 @@ class ScaleRule(Rule):
                 verdict.severity,
                 verdict.message,
                 source=verdict.source,
+                remedy=_remedy(self.page.remedy, verdict.declare),
                 excuse=verdict.excuse,
                 evidence=verdict.evidence,
                 related=verdict.related,

@@ -17,7 +17,7 @@ from rootdk.rules.scale._laws import (
     follows_standard,
 )
 
-__all__ = ["fact", "other_readings", "remark"]
+__all__ = ["fact", "other_readings", "remark", "undeclared"]
 
 _LOG2_E = math.log2(math.e)
 _SAVED = "saved tensors"
@@ -78,12 +78,36 @@ def remark(site: AttentionSite, state: State, severity: Severity, excuse: str | 
         return ""
     if site.spelling == _SAVED:
         return "; nothing stored with the tensors accounts for it, and their code is not known"
-    if state == "init":
-        return "; nothing in graph, config or entries accounts for it"
+    return _unaccounted(site, state)
+
+
+def undeclared(site: AttentionSite, severity: Severity, excuse: str | None) -> str | None:
+    """Return how to declare a scale that no configuration could, where one would be believed."""
+    declared = site.expected is not None
+    if site.unconfigured is None or declared or excuse or severity is not Severity.WARNING:
+        return None
+    pattern = site.module_path or site.name
     return (
-        "; nothing in graph or config accounts for it, though the weights may have been "
-        "trained with it"
+        "If it is meant, as a configuration would say, declare it: "
+        f"--expect '{pattern}={site.effective_scale:.6g}'."
     )
+
+
+def _unaccounted(site: AttentionSite, state: State) -> str:
+    """Say where nothing was found that accounts for the fact, and where nothing could be."""
+    config = " or config" if site.unconfigured is None else ""
+    if state == "init":
+        looked = "graph, config or entries" if config else "graph or entries"
+        said = f"; nothing in {looked} accounts for it"
+    else:
+        looked = f"graph{config}" if config else "the graph"
+        said = (
+            f"; nothing in {looked} accounts for it, though the weights may have been "
+            "trained with it"
+        )
+    if site.unconfigured is None:
+        return said
+    return f"{said}; {site.unconfigured} that could declare it"
 
 
 def _by_coincidence(site: AttentionSite, law: Law | None) -> str:
