@@ -69,6 +69,79 @@ def fill_that_scores_fall_below(self, q, k, v):
     return scores.softmax(-1) @ v
 
 
+@fault("RDK402")
+def mask_with_the_wrong_sign(self, q, k, v):
+    hidden = future(self).float() * 1e9
+    scores = scores_of(self, q, k)
+    scores = scores + hidden  # fault
+    return scores.softmax(-1) @ v
+
+
+@fault("RDK402")
+def mask_subtracted_with_the_wrong_sign(self, q, k, v):
+    hidden = future(self).float() * -1e9
+    scores = scores_of(self, q, k)
+    scores = scores - hidden  # fault
+    return scores.softmax(-1) @ v
+
+
+@fault("RDK402")
+def ones_and_zeros_added(self, q, k, v):
+    visible = torch.ones(self.length, self.length).tril()
+    scores = scores_of(self, q, k)
+    scores = scores + visible  # fault
+    return scores.softmax(-1) @ v
+
+
+@fault("RDK402")
+def ones_and_zeros_for_the_kernel(self, q, k, v):
+    visible = torch.ones(self.length, self.length).tril()
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=visible)  # fault
+
+
+@fault("RDK403", "warning")
+def one_key_of_the_future(self, q, k, v):
+    hidden = torch.ones(self.length, self.length, dtype=torch.bool).triu(2)
+    scores = scores_of(self, q, k)
+    scores = scores.masked_fill(hidden, -torch.inf)  # fault
+    return scores.softmax(-1) @ v
+
+
+@fault("RDK403", "warning")
+def last_queries_see_the_first_keys(self, q, k, v):
+    return F.scaled_dot_product_attention(  # fault
+        q[:, :, -2:], k, v, is_causal=True
+    ).repeat_interleave(self.length, 2)[:, :, : self.length]
+
+
+@fault("RDK403", "warning")
+def last_queries_and_a_mask_for_the_first(self, q, k, v):
+    hidden = torch.ones(3, self.length, dtype=torch.bool).triu(1)
+    scores = scores_of(self, q[:, :, -3:], k)
+    scores = scores.masked_fill(hidden, -torch.inf)  # fault
+    return (scores.softmax(-1) @ v).repeat_interleave(self.length, 2)[:, :, : self.length]
+
+
+@fault("RDK404", "warning")
+def future_alone(self, q, k, v):
+    scores = scores_of(self, q, k)
+    scores = scores.masked_fill(~future(self), -torch.inf)  # fault
+    return scores.softmax(-1) @ v
+
+
+@fault("RDK404", "warning")
+def future_alone_for_the_kernel(self, q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=future(self))  # fault
+
+
+@fault("RDK405")
+def mask_scaled_inside_the_product(self, q, k, v):
+    hidden = (future(self).float() * -1e4).expand(self.batch * self.heads, -1, -1)
+    q, k, v = (t.flatten(0, 1) for t in (q, k, v))
+    scores = torch.baddbmm(hidden, q, k.mT, beta=0.25, alpha=0.25)  # fault
+    return (scores.softmax(-1) @ v).unflatten(0, (self.batch, self.heads))
+
+
 @fault("RDK405")
 def mask_scaled_with_the_scores(self, q, k, v):
     hidden = future(self).float() * -1e4
@@ -114,6 +187,19 @@ def keys_before_queries(self, q, k, v):
 @fault("RDK301")
 def over_the_batch(self, q, k, v):
     return scores_of(self, q, k).softmax(0) @ v  # fault
+
+
+@fault("RDK301")
+def over_an_axis_of_one_head(self, q, k, v):
+    q, k, v = (t[:, :1] for t in (q, k, v))
+    weights = scores_of(self, q, k).softmax(1)  # fault
+    return (weights @ v).repeat_interleave(self.heads, 1)
+
+
+@fault("RDK301")
+def over_the_one_query_of_a_step(self, q, k, v):
+    weights = scores_of(self, q[:, :, -1:], k).softmax(-2)  # fault
+    return (weights @ v).repeat_interleave(self.length, 2)
 
 
 @fault("RDK304", "warning")

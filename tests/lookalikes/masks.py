@@ -270,3 +270,52 @@ class WindowAndCausal(Causal):
         far = torch.ones(self.length, self.length, dtype=torch.bool).tril(-4)
         scores = scores.masked_fill(far, -torch.inf)
         return torch.einsum("bhqk,bhkd->bhqd", scores.softmax(-1), v)
+
+
+@looks_wrong("1e9 is subtracted from the scores")
+class Subtracted(Causal):
+    def attend(self, q, k, v):
+        hidden = (~self.visible()).to(q.dtype)
+        scores = SCALE * (q @ k.mT) - hidden * 1e9
+        return scores.softmax(-1) @ v
+
+
+@looks_wrong("the past is hidden")
+class Backwards(Design):
+    """A model that reads from the end: each query sees itself and what follows."""
+
+    def attend(self, q, k, v):
+        past = torch.ones(self.length, self.length, dtype=torch.bool).tril(-1)
+        return (SCALE * q @ k.mT).masked_fill(past, -torch.inf).softmax(-1) @ v
+
+    def expected(self, q, k, v):
+        later = torch.arange(self.length) >= torch.arange(self.length)[:, None]
+        return attention(torch.where(later, SCALE * q @ k.mT, -torch.inf), v)
+
+
+@looks_wrong("queries see four keys of the future")
+class LooksAhead(Design):
+    def attend(self, q, k, v):
+        hidden = torch.ones(self.length, self.length, dtype=torch.bool).triu(5)
+        return (SCALE * q @ k.mT).masked_fill(hidden, -torch.inf).softmax(-1) @ v
+
+    def expected(self, q, k, v):
+        near = torch.arange(self.length) <= torch.arange(self.length)[:, None] + 4
+        return attention(torch.where(near, SCALE * q @ k.mT, -torch.inf), v)
+
+
+@looks_wrong("a causal mask at the top left of more keys than queries")
+class RoomInTheCache(Design):
+    """The first pass over a cache that has room for nine more keys."""
+
+    def attend(self, q, k, v):
+        room = self.length + 9
+        keys = k.new_zeros(*k.shape[:2], room, k.shape[3])
+        values = torch.zeros_like(keys)
+        keys[:, :, : self.length], values[:, :, : self.length] = k, v
+        seen = torch.arange(room) <= torch.arange(self.length)[:, None]
+        return F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+
+    def expected(self, q, k, v):
+        seen = causal(self.length, self.length)
+        return attention(torch.where(seen, SCALE * q @ k.mT, -torch.inf), v)

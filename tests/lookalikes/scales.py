@@ -222,6 +222,36 @@ class RelativeToAll(Design):
         return attention(SCALE * ((q + self.to_keys) @ k.mT + shifted), v)
 
 
+@looks_wrong("1/√24 for keys of 16 channels", scales=(24**-0.5,), notes=frozenset({"RDK108"}))
+class TwoWidths(Design):
+    """A product of 16 channels and one of 8, shared by the heads, make one of 24."""
+
+    def __init__(self):
+        super().__init__()
+        self.more = nn.Linear(self.width, self.heads * 8, bias=False)
+        self.shared = nn.Linear(self.width, 8, bias=False)
+
+    def forward(self, x):
+        h = self.norm(x)
+        self.near = self.more(h).unflatten(-1, (self.heads, 8)).transpose(1, 2)
+        self.far = self.shared(h)[:, None]
+        return super().forward(x)
+
+    def attend(self, q, k, v):
+        scores = q @ k.mT + self.near @ self.far.mT
+        return (scores / math.sqrt(24)).softmax(-1) @ v
+
+    def agreement(self):
+        self.near = torch.randn(self.batch, self.heads, self.length, 8, dtype=torch.float64)
+        self.far = torch.randn(self.batch, 1, self.length, 8, dtype=torch.float64)
+        return super().agreement()
+
+    def expected(self, q, k, v):
+        q = torch.cat([q, self.near], -1)
+        k = torch.cat([k, self.far.expand(-1, self.heads, -1, -1)], -1)
+        return attention(24**-0.5 * q @ k.mT, v)
+
+
 @looks_wrong("1/√24 where the value's width is 16", scales=(24**-0.5,))
 class TwoPartHeads(Design):
     """q and k are 16 wide without and 8 wide with position; k's second part serves all heads."""

@@ -108,6 +108,7 @@ class Observed:
     weights are NaN. ``nonfinite_scores``: NaN or +inf among the scores at visible keys;
     ``nonfinite_inputs`` the same among query and key. ``largest_raw_score``: the largest
     magnitude that the query-key product reached in its own dtype, before any later factor.
+    ``unseen_keys``: keys after the last that a causal mask shows to any query, zeros left out.
     """
 
     nonfinite_scores: int | None = None
@@ -117,6 +118,7 @@ class Observed:
     row_sum_max: float | None = None
     empty_rows_nan: int | None = None
     largest_raw_score: float | None = None
+    unseen_keys: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +156,10 @@ class AttentionSite:
     constant factors from the projections to the softmax, and numbers have confirmed it.
     ``expected`` is a scale that somebody declared, ``initial_std`` the standard deviation that the
     model's config declares for its initial weights; ``unconfigured`` says in words why there is no
-    config that could declare either, None where one was looked for.
+    config that could declare either, None where one was looked for. ``term_widths`` are the
+    channels of each score term beside the first. Where a mask follows a diagonal exactly,
+    ``diagonal`` is its offset: query i sees the keys up to i + diagonal, or, ``only_later``, those
+    after it alone.
     """
 
     name: str
@@ -180,11 +185,14 @@ class AttentionSite:
     initial_std: Expected | None = None
     unconfigured: str | None = None
     score_terms: int = 1
+    term_widths: tuple[int, ...] = ()
     query_path: OperandPath | None = None
     key_path: OperandPath | None = None
     softcap: float | None = None
     addends: tuple[Addend, ...] = ()
     causal: Literal["top_left", "bottom_right"] | None = None
+    diagonal: int | None = None
+    only_later: bool = False
     window: tuple[int | None, int | None] | None = None
     normalisation: Normalisation = field(default_factory=Normalisation)
     observed: Observed = field(default_factory=Observed)

@@ -9,7 +9,7 @@ from typing import Literal
 from rootdk.frontends._graph.axes import Axes, product_axes
 from rootdk.frontends._graph.node import LAYOUT, SCORES, Kind, Node
 
-__all__ = ["Product", "Regroup", "descends_from", "find_product", "is_shift", "score_terms"]
+__all__ = ["Product", "Regroup", "descends_from", "find_product", "is_shift", "term_widths"]
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,14 @@ def descends_from(node: Node, product: Node) -> bool:
     return False
 
 
-def score_terms(node: Node) -> int:
-    """How many products of activations are added up in ``node``; 0 where it holds no scores."""
+def term_widths(node: Node) -> tuple[int, ...]:
+    """How many channels each product summed over that is added up in ``node``; () if none was."""
     if not node.on_scores:
-        return 0
+        return ()
     if node.op in {"add", "sub"}:
-        return sum(score_terms(source) for source in node.inputs)
+        return tuple(width for source in node.inputs for width in term_widths(source))
     if node.op in LAYOUT | {"mul", "div", "neg", "masked_fill"} and node.inputs:
-        return max(score_terms(source) for source in node.inputs)
-    return 1
+        return max((term_widths(source) for source in node.inputs), key=len)
+    if node.op in {"matmul", "sum", "mean"} and node.inputs and node.inputs[0].shape:
+        return (node.inputs[0].shape[-1],)
+    return (0,)

@@ -21,7 +21,7 @@ from rootdk.frontends._graph.product import (
     descends_from,
     find_product,
     is_shift,
-    score_terms,
+    term_widths,
 )
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError, Values
 
@@ -58,7 +58,7 @@ class ScoreLine:
     axes: Axes | None = None
     softcap: float | None = None
     bounded_by: str | None = None
-    terms: int = 1
+    widths: tuple[int, ...] = ()
     shifted: bool = False
 
     @property
@@ -249,7 +249,7 @@ def _added(link: _Link, line: ScoreLine, axes: Axes, values: Values) -> None:
         sign = 1.0
     elif link.position == 1:
         sign = 1.0
-    line.terms += score_terms(other)
+    line.widths += term_widths(other)
     line.steps.append(ScoreStep("add", node, axes, other=other, sign=sign))
 
 

@@ -22,7 +22,8 @@ from rootdk.frontends._sites.arrange import (
 )
 from rootdk.frontends._sites.by_hand import ByHand
 from rootdk.frontends._sites.calls import Calls
-from rootdk.frontends._sites.masks import Masks, alignment
+from rootdk.frontends._sites.diagonal import alignment, diagonal_of, unseen_keys
+from rootdk.frontends._sites.masks import Masks
 from rootdk.frontends._sites.measuring import (
     measure_site,
     observe,
@@ -153,9 +154,9 @@ class Attending(MeetsValues, ByHand, Calls):
         labels = {s for s in axes.labels_of(dim) if not s.startswith("new")}
         label = next(iter(labels & {"K", "Q"}), None)
         if label is None:
-            # One key has no label; nothing then tells the axis from the keys.
+            # One key has no label; nothing then tells the axis from the keys, if no other has it.
             label = "K"
-            pending.axis = leading_axis(axes, dim) if labels else "keys"
+            pending.axis = leading_axis(axes, dim) if labels or axes.dims_with("K") else "keys"
         pending.axis_label = label
         query_operand, _key_operand = self._sides(product, label)
         heads = heads_from_path(query_operand, product.rows.shape[-1])
@@ -169,7 +170,11 @@ class Attending(MeetsValues, ByHand, Calls):
         self._shapes(pending, rows, columns, label)
         self._collect_factors(pending)
         masks = self._collect_addends(pending)
-        pending.causal = alignment(masks, pending.shapes["queries"], pending.shapes["keys"])
+        queries, keys = pending.shapes["queries"], pending.shapes["keys"]
+        pending.diagonal = diagonal_of(masks.mask, queries, keys)
+        pending.causal = alignment(pending.diagonal, queries, keys)
+        key = columns if label == "K" else rows
+        pending.observed["unseen_keys"] = unseen_keys(pending.diagonal, queries, key)
         scale = line.scale
         # Before the verification: what overflowed is said of a site that fails it, too.
         pending.observed.update(observe(pending, weights, argument, dim, masks, rows, columns))

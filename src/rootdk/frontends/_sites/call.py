@@ -29,6 +29,7 @@ class Call:
     scale: float
     bias: Array | None = None
     visible: Array | None = None
+    meant: Array | None = None
     causal: bool = False
     softcap: float | None = None
     bias_factor: float = 1.0
@@ -71,9 +72,19 @@ class Call:
 
     def output(self, batch: int, head: int, rows: Rows) -> Floats:
         """Some rows of one head's output, (rows, value_dim), in float64; empty rows are 0."""
-        weights = np.nan_to_num(softmax_of(self.scores(batch, head, rows)), nan=0.0)
+        weights = self.weights(batch, head, rows)
         with quiet():
             return np.asarray(weights @ doubles(self.value[batch, self._kv(head, self.value)]))
+
+    def weights(self, batch: int, head: int, rows: Rows) -> Floats:
+        """The weights of some rows of one head, (rows, keys), in float64; empty rows are 0."""
+        return np.nan_to_num(softmax_of(self.scores(batch, head, rows)), nan=0.0)
+
+    def meant_rows(self, batch: int, head: int, rows: Rows) -> npt.NDArray[Any]:
+        """Where a mask that hides nothing was meant to hide keys, in rows that have others."""
+        assert self.meant is not None
+        meant = _rows(self.meant, batch, head, rows) != 0
+        return np.asarray(meant & ~meant.all(-1, keepdims=True))
 
     def reach(self, batch: int, head: int, rows: Rows) -> float:
         """The largest |query|·|key|·scale among some rows: what rounding errors grow with."""

@@ -13,7 +13,8 @@ from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.operand import OperandWalk
 from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
 from rootdk.frontends._sites.call import Call, Rows
-from rootdk.frontends._sites.masks import hidden_by
+from rootdk.frontends._sites.diagonal import Diagonal, alignment, diagonal_of, unseen_keys
+from rootdk.frontends._sites.masks import hidden_by, meant_as_mask
 from rootdk.frontends._sites.measuring import measure_call
 from rootdk.frontends._sites.numbers import chosen, eps_of, is_float, lifted, not_finite, picked
 from rootdk.frontends._sites.pending import Pending, kv_heads, settle_vectors, width_of_heads
@@ -76,6 +77,12 @@ class Calls:
             call.visible = mask
             call.fills.append(Addend(kind="mask", fill=-math.inf, source=node.source))
             return
+        failed = meant_as_mask(source, mask)
+        if failed is not None:
+            fill, call.meant = failed
+            call.bias = mask
+            call.fills.append(Addend(kind="mask", fill=fill, source=node.source))
+            return
         low, hidden = hidden_by(mask)
         rest = mask if hidden is None else chosen(hidden, 0.0, mask)
         if hidden is not None:
@@ -96,7 +103,11 @@ class Calls:
         pending.normalisation = {"exponentials": "kernel", "dtype": "float32"}
         pending.dropout = dropout
         pending.dropout_node = node if dropout else None
-        pending.causal = "top_left" if call.causal else None
+        queries, keys = int(call.query.shape[2]), int(call.key.shape[2])
+        own = call.causal and call.visible is None
+        pending.diagonal = Diagonal(0) if own else diagonal_of(call.visible, queries, keys)
+        pending.causal = "top_left" if call.causal else alignment(pending.diagonal, queries, keys)
+        pending.observed["unseen_keys"] = unseen_keys(pending.diagonal, queries, call.key)
         pending.product_node = node
         pending.addends = list(call.fills)
         pending.cap = call.softcap
@@ -105,8 +116,8 @@ class Calls:
             "batch": int(call.query.shape[0]),
             "num_heads": int(call.query.shape[1]),
             "num_kv_heads": int(call.key.shape[1]),
-            "queries": int(call.query.shape[2]),
-            "keys": int(call.key.shape[2]),
+            "queries": queries,
+            "keys": keys,
             "head_dim": int(call.query.shape[3]),
         }
         node.attrs["output_of"] = node.index
@@ -141,6 +152,8 @@ class Calls:
                         f"{pending.mismatch.bound:.3g})"
                     )
                 pending.kept = kept_output(observed)
+            if call.meant is not None:
+                pending.observed["forbidden_weight"] = self._leak(call)
             self._compare_operands(pending, node, tensors, trails)
         except UnresolvedError as reason:
             pending.unresolved = str(reason)
@@ -180,6 +193,14 @@ class Calls:
             if not bound or gap * bound > worst * allowed:
                 worst, bound = gap, allowed
         return Mismatch(count, worst, bound)
+
+    def _leak(self, call: Call) -> float:
+        """The largest weight, of sampled heads, on a key that a mask was meant to hide."""
+        assert call.meant is not None
+        return max(
+            float(np.where(call.meant_rows(b, h, rows), call.weights(b, h, rows), 0.0).max())
+            for b, h, rows in ((b, h, seeing[: self.rows]) for b, h, seeing in self._seeing(call))
+        )
 
     def _seeing(self, call: Call) -> list[tuple[int, int, Rows]]:
         """Up to four heads, and the rows of each that have a visible key.

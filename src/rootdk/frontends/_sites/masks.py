@@ -10,11 +10,12 @@ from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.scores import ScoreLine, ScoreStep
 from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.arrange import Arrangement
+from rootdk.frontends._sites.diagonal import Diagonal, diagonal_of
 from rootdk.frontends._sites.numbers import as_float, chosen, count, doubles
 from rootdk.frontends._sites.values import ArrayValues, is_complex
 from rootdk.records import Addend
 
-__all__ = ["Masks", "alignment", "hidden_by"]
+__all__ = ["Masks", "hidden_by", "meant_as_mask"]
 
 # An additive mask writes at least this far below zero; a bias of a model stays above it.
 MASK_BELOW = -9e3
@@ -31,6 +32,7 @@ class Masks:
     usable: bool = True
     extra: bool = False
     suspect: Array | None = None
+    either: bool = False
 
     @classmethod
     def of(
@@ -73,6 +75,7 @@ class Masks:
             return
         if tensor is None:
             raise UnresolvedError("a mask or bias was no longer held")
+        tensor, after = _weighted(step, tensor, after)
         kind, fill, hidden = _classify(other, tensor)
         addends.append(
             Addend(
@@ -87,16 +90,18 @@ class Masks:
         given = arrangement.beside(tensor, step.axes)
         if is_bool(tensor):
             # Booleans added as numbers hide nothing, whichever of the two was to be hidden.
-            self.suspect = given
+            self.suspect, self.either = given, True
             self._bias(as_float(given) * (step.sign * after))
             return
-        if hidden is not None:
+        if fill is not None and fill > 0.0 and hidden is not None:
+            self.suspect = ~arrangement.beside(hidden, step.axes)
+            hidden = None
+        elif hidden is not None:
             self._hide(~arrangement.beside(hidden, step.axes))
-        if kind == "mask" and hidden is not None:
-            return
-        if hidden is not None:
+            if kind == "mask":
+                return
             given = chosen(arrangement.beside(hidden, step.axes), 0.0, given)
-        self._bias(given * (step.sign * after) if step.sign * after != 1.0 else given)
+        self._bias(given * after if after != 1.0 else given)
 
     def _fill(
         self,
@@ -131,21 +136,6 @@ class Masks:
         self.bias = given if self.bias is None else self.bias + given
 
 
-def alignment(masks: Masks, queries: int, keys: int) -> Any:
-    """Which causal mask the visible keys are exactly, the same for every batch and head."""
-    mask = masks.mask
-    if mask is None or tuple(mask.shape[-2:]) != (queries, keys) or queries < 2:
-        return None
-    xp = namespace(mask)
-    flat = mask.reshape((-1, queries, keys))
-    first = flat[0]
-    for name, shift in (("top_left", 0), ("bottom_right", keys - queries)):
-        triangle = xp.tril(xp.ones_like(first), k=shift)
-        if bool(xp.all(first == triangle)) and bool(xp.all(flat == triangle)):
-            return name
-    return None
-
-
 def hidden_by(tensor: Array) -> tuple[float, Array | None]:
     """The lowest entry of what is added to scores, and where it hides keys (None: nowhere)."""
     low = float(namespace(tensor).min(tensor)) if count(tensor) else 0.0
@@ -175,22 +165,50 @@ def _classify(node: Node, tensor: Array) -> tuple[Any, float | None, Array | Non
         return ("term" if _has_product(node) else "bias"), low, hidden
     if node.on_scores or _has_product(node):
         return "term", None, None
-    failed = _failed_mask(node, tensor)
+    failed = meant_as_mask(node, tensor)
     if failed is not None:
-        return "mask", failed, tensor == failed
+        return "mask", *failed
     return "bias", None, None
 
 
-def _failed_mask(node: Node, tensor: Array) -> float | None:
-    """The fill of a constant mask of 0 and one number so small that it forbids nothing."""
-    if node.kind > Kind.INDEX or count(tensor) < 2 or is_complex(tensor):
+def _weighted(step: ScoreStep, tensor: Array, after: float) -> tuple[Array, float]:
+    """What is added, with its own sign and weight, and what multiplies it with the scores."""
+    if step.sign == 1.0 or is_bool(tensor):
+        return tensor, after
+    if step.node.op == "matmul":
+        # beta of the product is to what is added what alpha is to the scores.
+        return tensor, after * step.sign
+    return tensor * step.sign, after
+
+
+def meant_as_mask(node: Node | None, tensor: Array) -> tuple[float, Array] | None:
+    """The fill of a constant that was meant to forbid keys and does not, and the keys it meant.
+
+    It holds 0 and one other number. Either that is next to 0 (an exponent with the wrong sign);
+    or it is positive, and stands at all keys of the future alone; or it is 1, for the keys up to
+    the diagonal, or for those that an integer input speaks of.
+    """
+    if node is None or node.kind > Kind.INDEX or count(tensor) < 2 or is_complex(tensor):
         return None
     other = doubles(tensor)
     other = other[other != 0]
     if not other.size or other.size == count(tensor):
         return None
     value = float(other[0])
-    return value if abs(value) < 1e-3 and bool((other == value).all()) else None
+    if not bool((other == value).all()):
+        return None
+    marked = tensor == value
+    if abs(value) < 1e-3:
+        return value, marked
+    if value < 0.0:
+        return None
+    queries, keys = tensor.shape[-2:] if len(tensor.shape) > 1 else (1, tensor.shape[-1])
+    visible = diagonal_of(~marked, queries, keys) if queries == keys else None
+    if visible == Diagonal(0):
+        return value, marked
+    past = diagonal_of(marked, queries, keys) == Diagonal(0) if queries == keys else False
+    padding = node.kind == Kind.INDEX and queries == 1
+    return (value, ~marked) if value == 1.0 and (past or padding) else None
 
 
 def _has_product(node: Node) -> bool:

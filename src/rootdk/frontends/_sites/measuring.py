@@ -174,7 +174,7 @@ def _forbidden(
     except UnresolvedError:
         return None
     largest, nans = _weight_beyond(ordered, hiding)
-    if masks.suspect is not None:
+    if masks.either:
         largest = min(largest, _weight_beyond(ordered, ~hiding)[0])
     return largest, nans
 

@@ -16,6 +16,7 @@ from rootdk.frontends._graph.scores import ScoreLine
 from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
 from rootdk.frontends._graph.weights import WeightsTrail
 from rootdk.frontends._sites.arrange import Arrangement
+from rootdk.frontends._sites.diagonal import Diagonal
 from rootdk.frontends._sites.recompute import Mismatch
 from rootdk.frontends._tap import Kept
 from rootdk.records import Addend
@@ -57,6 +58,7 @@ class Pending:
     met_values: bool = False
     axis: Axis = "keys"
     causal: Literal["top_left", "bottom_right"] | None = None
+    diagonal: Diagonal | None = None
     dropout: float = 0.0
     dropout_node: Node | None = None
     training: bool = False

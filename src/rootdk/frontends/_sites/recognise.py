@@ -77,6 +77,8 @@ def reduced_dim(reduced: Node, scores: Node) -> int:
 
 def leading_axis(axes: Axes, dim: int) -> Axis:
     rank = len(axes.dims)
+    if dim == rank - 2 and not axes.dims[dim].atoms:
+        return "queries"
     if rank == 4:
         return "heads" if dim == 1 else "batch"
     return "heads" if rank == 3 else "other"

@@ -82,6 +82,7 @@ def _site(pending: Pending, name: str, path: str, call_index: int) -> AttentionS
     scale = float(math.prod(v for v in constants if v is not None))
     resolved = pending.unresolved is None
     product, shapes = pending.product_node, pending.shapes
+    widths = pending.line.widths if pending.line is not None else ()
     return AttentionSite(
         name=name,
         spelling=pending.spelling,
@@ -101,12 +102,15 @@ def _site(pending: Pending, name: str, path: str, call_index: int) -> AttentionS
         factors=factors,
         effective_scale=scale if resolved else None,
         scale_precision=max((f.precision for f in factors), default=0.0),
-        score_terms=pending.line.terms if pending.line is not None else 1,
+        score_terms=1 + len(widths),
+        term_widths=widths,
         query_path=_operand_path(pending.query_trail),
         key_path=_operand_path(pending.key_trail),
         softcap=pending.softcap,
         addends=tuple(pending.addends),
         causal=pending.causal,
+        diagonal=pending.diagonal.offset if pending.diagonal is not None else None,
+        only_later=pending.diagonal is not None and pending.diagonal.inverted,
         normalisation=_normalisation(pending),
         observed=_observed(pending),
         score_dtype=pending.score_dtype,

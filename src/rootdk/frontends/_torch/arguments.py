@@ -18,6 +18,7 @@ __all__ = [
     "is_composite",
     "is_index",
     "number_in",
+    "ragged",
     "written_by",
 ]
 
@@ -75,6 +76,11 @@ def by_node(values: Any, identities: Identities) -> Any:
             else values
         )
     return values
+
+
+def ragged(tensors: Iterable[torch.Tensor]) -> bool:
+    """Whether one of the tensors is nested: its axes have no one size to follow."""
+    return any(tensor.is_nested for tensor in tensors)
 
 
 def written_by(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:

@@ -26,6 +26,7 @@ from rootdk.frontends._torch.arguments import (
     is_composite,
     is_index,
     number_in,
+    ragged,
     written_by,
 )
 from rootdk.frontends._torch.frames import Frames
@@ -132,8 +133,12 @@ class Recorder(TorchDispatchMode, Recording):
         for tensor in mutated:
             self.retainer.about_to_write(tensor)
             self.before_write(tensor)
-        inputs = self._inputs_before(func, args, kwargs)
+        given = flat_tensors((*args, *kwargs.values()))
+        inputs = {} if ragged(given) else {id(t): self._found(t) for t in given}
         out = func(*args, **kwargs)
+        if ragged((*given, *flat_tensors([out]))):
+            self.note_unhandled(f"{name} of nested tensors")
+            return out
         self._record(func, name, args, kwargs, out, mutated, inputs)
         return out
 
@@ -150,12 +155,6 @@ class Recorder(TorchDispatchMode, Recording):
             self.identities.bind(first, node, fresh=True)
             self.tell(node, name, tensors, first, args, kwargs, out)
         return out
-
-    def _inputs_before(
-        self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> dict[int, Node]:
-        """The nodes of all tensor arguments as they are before the call."""
-        return {id(t): self._found(t) for t in flat_tensors((*args, *kwargs.values()))}
 
     def _record(
         self,

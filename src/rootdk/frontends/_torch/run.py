@@ -17,7 +17,7 @@ from rootdk.frontends._sites.sites import build_sites, faults_of
 from rootdk.frontends._torch.fused import TorchAttending
 from rootdk.frontends._torch.recorder import Recorder
 from rootdk.frontends._torch.scopes import Scopes
-from rootdk.frontends._torch.state import Untouched, model_state
+from rootdk.frontends._torch.state import Untouched, model_state, padding_kept, require_values
 from rootdk.records import Environment
 
 __all__ = ["run"]
@@ -38,6 +38,7 @@ def run(
     """One forward pass of ``model``; see ``rootdk.frontends.trace``."""
     model = getattr(model, "_orig_mod", model)
     inputs = _tensors([args, kwargs])
+    require_values(model, inputs)
     state, reason = model_state(model)
     size = sum(p.numel() * p.element_size() for p in model.parameters())
     recorder = Recorder(max(_BUDGET, size // 2))
@@ -60,6 +61,7 @@ def run(
         warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there")
         stack.enter_context(torch.no_grad())
         stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(padding_kept(model))
         stack.enter_context(scopes.watching())
         stack.enter_context(recorder)
         model(*args, **kwargs)
@@ -92,6 +94,8 @@ def _register(recorder: Recorder, model: torch.nn.Module, inputs: list[torch.Ten
                     if recorder.identities.find(tensor) is None:
                         recorder.leaf(tensor, "constant", Kind.CONSTANT)
     for tensor in inputs:
+        if tensor.is_nested:
+            continue
         floating = tensor.is_floating_point() or tensor.is_complex()
         recorder.leaf(tensor, "input", Kind.ACTIVATION if floating else Kind.INDEX)
 

@@ -10,7 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-__all__ = ["Untouched", "model_state"]
+from rootdk._lib.errors import ArgumentError
+
+__all__ = ["Untouched", "model_state", "padding_kept", "require_values"]
 
 
 class Untouched:
@@ -22,7 +24,9 @@ class Untouched:
         self._copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         for tensor in (*model.parameters(), *model.buffers(), *inputs):
             self._owned.setdefault(_key(tensor), tensor)
-        self._buffers = [(m, dict(m._buffers)) for m in model.modules()]
+        # A scripted module hands out no dictionary to restore; its buffers cannot be rebound.
+        own = (m for m in model.modules() if not isinstance(m, torch.jit.ScriptModule))
+        self._buffers = [(m, dict(m._buffers)) for m in own]
 
     def before_write(self, tensor: torch.Tensor) -> None:
         """Copy a tensor of the model's that is about to be written in place."""
@@ -51,6 +55,41 @@ class Untouched:
                 for module, buffers in self._buffers:
                     module._buffers.clear()
                     module._buffers.update(buffers)
+
+
+@contextmanager
+def padding_kept(model: torch.nn.Module) -> Iterator[None]:
+    """Run a block in which encoders of torch do not pack padded batches into nested tensors.
+
+    The layers that run are the same, on the same tokens; only so do their axes have a size.
+    """
+    packing = [
+        module
+        for module in model.modules()
+        if isinstance(module, torch.nn.TransformerEncoder)
+        and getattr(module, "use_nested_tensor", False) is True
+    ]
+    try:
+        for module in packing:
+            module.use_nested_tensor = False
+        yield
+    finally:
+        for module in packing:
+            module.use_nested_tensor = True
+
+
+def require_values(model: torch.nn.Module, inputs: list[torch.Tensor]) -> None:
+    """Raise ``ArgumentError`` for weights or inputs on the meta device, which hold no numbers."""
+    weights = [(name, tensor) for name, tensor in model.named_parameters()]
+    given = [(f"input {at}", tensor) for at, tensor in enumerate(inputs)]
+    for named, enough in ((weights, len(weights)), (given, 1)):
+        empty = [name for name, tensor in named if tensor.device.type == "meta"]
+        # Some weights may be there: they are loaded when their turn comes.
+        if empty and len(empty) >= enough:
+            raise ArgumentError(
+                f"{empty[0]} is on the meta device, which holds no numbers; expected weights and "
+                "inputs on a device that does (model.to_empty(device=...), then the weights)"
+            )
 
 
 def _key(tensor: torch.Tensor) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rootdk.records import Behaviour, Severity
+from rootdk.records import AttentionSite, Behaviour, Severity
 from rootdk.rules._base import Findings, Rule
 from rootdk.rules._behaviour_examples import behaving, fires_of, masking, silent_of, skips_of
-from rootdk.rules._examples import Example
+from rootdk.rules._examples import Example, fires, healthy_site, silent
+from rootdk.rules.mask._fills import masks
 
 
 class InvertedMask(Rule):
@@ -16,7 +17,8 @@ class InvertedMask(Rule):
     What it does
     ------------
     Finds a boolean mask whose True forbids where its name says that it allows, or the other way
-    round; and a causal flag that hides the past and shows the future.
+    round; and a causal flag that hides the past and shows the future. In a model: a mask that is
+    the complement of a causal one.
 
     Why it matters
     --------------
@@ -27,7 +29,8 @@ class InvertedMask(Rule):
     ------------------
     A mask with some True and some False entries is given, and the weights say which of them
     are visible. A name that holds "pad" is taken to mean that True is hidden, as in torch's
-    key_padding_mask; every other mask, that True may attend.
+    key_padding_mask; every other mask, that True may attend. In a model the mask itself is
+    compared with the complement of a causal mask.
 
     Remedy
     ------
@@ -36,8 +39,9 @@ class InvertedMask(Rule):
 
     When it stays silent
     --------------------
-    Where the mask does what its name says, and where the meaning was declared with
-    ``expect={"mask": "true_forbids"}``.
+    In a model, at every other mask, and where a query sees its own position and those after it,
+    as one that reads backwards does. Of a function, where the mask does what its name says, and
+    where the meaning was declared with ``expect={"mask": "true_forbids"}``.
 
     References
     ----------
@@ -48,8 +52,21 @@ class InvertedMask(Rule):
     code = "RDK404"
     name = "inverted-mask"
     since = "0.1"
-    severities = (Severity.ERROR,)
+    severities = (Severity.ERROR, Severity.WARNING)
     supersedes = ("RDK401", "RDK402", "RDK403", "RDK406", "RDK408")
+
+    def judge_site(self, site: AttentionSite) -> Findings:
+        """Yield one finding if a site's mask is the complement of a causal one."""
+        if not site.only_later or site.diagonal != 0 or site.queries != site.keys:
+            return
+        yield self.finding(
+            site,
+            Severity.WARNING,
+            f"every query sees the keys after its own position alone, and the last of the "
+            f"{site.queries} sees none: the complement of a causal mask",
+            source=next((a.source for a in masks(site) if a.source is not None), site.source),
+            evidence={"diagonal": site.diagonal, "only_later": True},
+        )
 
     def judge_function(self, behaviour: Behaviour) -> Findings:
         """Yield one finding if a mask or a causal flag is the wrong way round."""
@@ -81,6 +98,16 @@ class InvertedMask(Rule):
 
     def examples(self) -> Iterable[Example]:
         """Yield what must fire and what must not."""
+        square = {"queries": 16, "keys": 16}
+        yield fires(
+            "a model that sees the future alone",
+            Severity.WARNING,
+            site=healthy_site(diagonal=0, only_later=True, **square),
+            says=("the last of the 16 sees none",),
+        )
+        backwards = healthy_site(diagonal=-1, only_later=True, **square)
+        yield silent("a model that reads backwards", site=backwards)
+        yield silent("a causal model", site=healthy_site(diagonal=0, **square))
         yield fires_of(
             "True hides",
             Severity.ERROR,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from rootdk.records import Behaviour, CausalAt, MaskFacts, Severity
+from rootdk.records import AttentionSite, Behaviour, CausalAt, MaskFacts, Observed, Severity
 from rootdk.rules._base import Findings, Rule
 from rootdk.rules._behaviour_examples import behaving, fires_of, masking, silent_of, skips_of
-from rootdk.rules._examples import Example
+from rootdk.rules._examples import Example, fires, healthy_site, silent
+from rootdk.rules.mask._fills import masks
 
 
 class MisalignedCausalMask(Rule):
@@ -16,7 +18,9 @@ class MisalignedCausalMask(Rule):
     What it does
     ------------
     Finds a causal call whose diagonal is off by some keys, changes its corner with the shape,
-    or is not the one that was declared.
+    or is not the one that was declared. In a model: a mask that shows every query one key beyond
+    its own position, and one that starts at the first key although a cache stands before the
+    queries; a note where the query's own position is hidden.
 
     Why it matters
     --------------
@@ -27,8 +31,9 @@ class MisalignedCausalMask(Rule):
 
     How it is measured
     ------------------
-    Which keys each query sees is read off the weights, for as many queries as keys, for fewer
-    and for more, and for a single query.
+    Of a function, which keys each query sees is read off the weights, for as many queries as
+    keys, for fewer and for more, and for a single query. In a model the mask itself is compared
+    with the diagonal that its first row gives, and keys that no query sees are counted.
 
     Remedy
     ------
@@ -39,6 +44,8 @@ class MisalignedCausalMask(Rule):
     --------------------
     At both corners, where none was declared: both are in use, and equal for square scores. A
     flag without any effect is RDK407, one that shows the future and hides the past RDK404.
+    In a model, at two keys or more beyond the diagonal (a model that looks ahead on purpose), and
+    where the keys that no query sees are zeros, the room that a cache still has.
 
     References
     ----------
@@ -49,8 +56,39 @@ class MisalignedCausalMask(Rule):
     code = "RDK403"
     name = "misaligned-causal-mask"
     since = "0.1"
-    severities = (Severity.ERROR,)
+    severities = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
     supersedes = ("RDK402", "RDK408", "RDK409")
+    supersedes_when = (Severity.ERROR,)
+
+    def judge_site(self, site: AttentionSite) -> Findings:
+        """Yield one finding if the mask of a site stands one key off, or at the wrong corner."""
+        offset, unseen = site.diagonal, site.observed.unseen_keys or 0
+        if offset is None or site.only_later:
+            return
+        square = site.queries == site.keys > 2
+        if square and offset == 1:
+            severity, fact = Severity.WARNING, "every query sees 1 key beyond its own position"
+        elif square and offset == -1:
+            severity, fact = (
+                Severity.NOTE,
+                "no query sees its own position, and the first sees none",
+            )
+        elif offset == 0 and site.queries < site.keys and unseen:
+            plural = "query" if site.queries == 1 else "queries"
+            severity = Severity.WARNING
+            fact = (
+                f"the causal mask starts at the first key: of {site.keys} keys the {site.queries} "
+                f"{plural} can see the first {site.queries}, and nothing sees the last {unseen}"
+            )
+        else:
+            return
+        yield self.finding(
+            site,
+            severity,
+            f"{fact} (query i sees the keys up to i{offset:+d})" if offset else fact,
+            source=next((a.source for a in masks(site) if a.source is not None), site.source),
+            evidence={"diagonal": offset, "unseen_keys": unseen},
+        )
 
     def judge_function(self, behaviour: Behaviour) -> Findings:
         """Yield one finding if the diagonal is none of the two, or not the declared one."""
@@ -78,6 +116,30 @@ class MisalignedCausalMask(Rule):
 
     def examples(self) -> Iterable[Example]:
         """Yield what must fire and what must not."""
+        square = {"queries": 16, "keys": 16}
+        yield fires(
+            "a model that sees the next token",
+            Severity.WARNING,
+            site=healthy_site(diagonal=1, **square),
+            says=("1 key beyond its own position", "up to i+1"),
+        )
+        yield fires(
+            "a model that hides the token itself",
+            Severity.NOTE,
+            site=healthy_site(diagonal=-1, **square),
+        )
+        step: dict[str, Any] = {"queries": 1, "keys": 9, "diagonal": 0, "causal": "top_left"}
+        cached = healthy_site(**step, observed=Observed(unseen_keys=8))
+        yield fires(
+            "a decode step that sees the first key of its cache",
+            Severity.WARNING,
+            site=cached,
+            says=("of 9 keys the 1 query can see the first 1", "the last 8"),
+        )
+        room = healthy_site(**step, observed=Observed(unseen_keys=0))
+        yield silent("room that a cache still has", site=room)
+        yield silent("a causal model", site=healthy_site(diagonal=0, **square))
+        yield silent("a model that looks ahead", site=healthy_site(diagonal=4, **square))
         ahead = CausalAt(queries=4, keys=4, last_visible=(1, 2, 3, 3))
         yield fires_of(
             "one key ahead",
@@ -99,11 +161,11 @@ class MisalignedCausalMask(Rule):
             says=("corner depends on the shape",),
         )
         yield fires_of("no diagonal at all", Severity.ERROR, masking(alignment="other"))
-        step = CausalAt(queries=1, keys=9, last_visible=(0,))
+        decode = CausalAt(queries=1, keys=9, last_visible=(0,))
         yield fires_of(
             "not the declared corner",
             Severity.ERROR,
-            masking({"causal": "bottom_right"}, alignment="top_left", causal=(step,)),
+            masking({"causal": "bottom_right"}, alignment="top_left", causal=(decode,)),
             says=("at the top left", "1 query and 9 keys", "bottom_right is declared"),
         )
         yield silent_of("top left", masking(alignment="top_left"))

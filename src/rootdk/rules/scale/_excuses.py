@@ -43,12 +43,7 @@ def expectation_of(site: AttentionSite) -> bool | None:
 
 
 def _excuses(site: AttentionSite, summary: SummaryLike | None, state: State) -> Iterator[str]:
-    terms = site.score_terms
-    if terms > 1 and agrees(site.effective_scale, (terms * site.head_dim) ** -0.5, site):
-        yield (
-            f"{terms} score terms are added, each divided by "
-            f"√({terms}·{site.head_dim}), so that their sum has the usual size"
-        )
+    yield from _terms(site)
     if site.expected is not None and expectation_of(site) is not False:
         yield f"declared by {site.expected.where}"
     learned = next((f for f in before_softmax(site) if f.kind == "learned"), None)
@@ -56,6 +51,22 @@ def _excuses(site: AttentionSite, summary: SummaryLike | None, state: State) -> 
         yield f"a learned factor stands before the softmax: {describe(learned)}"
     yield from _norms(site, summary)
     yield from _entries(site, summary, state)
+
+
+def _terms(site: AttentionSite) -> Iterator[str]:
+    """Several products summed make one of all their channels, whose root is then the usual one."""
+    terms, widths = site.score_terms, (site.head_dim, *site.term_widths)
+    if terms < 2:
+        return
+    if len(widths) != terms or 0 in widths:
+        widths = (site.head_dim,) * terms
+    if agrees(site.effective_scale, float(sum(widths)) ** -0.5, site):
+        alike = len(set(widths)) == 1
+        of = f"{terms}·{site.head_dim}" if alike else "+".join(map(str, widths))
+        yield (
+            f"{terms} score terms are added, each divided by √({of}), so that their sum has the "
+            "usual size"
+        )
 
 
 def _norms(site: AttentionSite, summary: SummaryLike | None) -> Iterator[str]:
