@@ -25,7 +25,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parent.parent
-FILES = ("torch_own", "x_transformers", "sequences", "vision")
+FILES = ("torch_own", "x_transformers", "sequences", "vision", "further")
 
 
 def main() -> None:

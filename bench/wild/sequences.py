@@ -254,7 +254,7 @@ def _retention() -> Made:
 
     config = RetNetConfig(
         decoder_embed_dim=96, decoder_value_embed_dim=96, decoder_retention_heads=4,
-        decoder_ffn_embed_dim=128, decoder_layers=2, vocab_size=200, no_output_layer=True,
+        decoder_ffn_embed_dim=128, decoder_layers=2, vocab_size=200,
     )  # fmt: skip
     kwargs = {"token_embeddings": torch.randn(2, 21, 96)}
     return Made(RetNetDecoder(config).eval(), (torch.zeros(2, 21, dtype=torch.long),), kwargs)

@@ -328,3 +328,71 @@ def test_what_is_no_softmax_over_products_is_listed(name: str, seed: int) -> Non
 def test_an_attention_is_not_listed_as_something_else(seed: int) -> None:
     torch.manual_seed(seed)
     assert run(LearnedQuery()).unhandled == ()
+
+
+class OnEdges(Attention):
+    """Attention over the edges of a graph: each node's edges are normalised apart."""
+
+    def forward(self, x):
+        count = x.shape[0] * x.shape[1]
+        q, k, v = (y.transpose(1, 2).reshape(count, HEADS, -1) for y in self.project(self.norm(x)))
+        to = torch.arange(3 * count) % count
+        terms = ((q[to] * k[to.flip(0)]).sum(-1) * SCALE).exp()
+        totals = torch.zeros(count, HEADS).index_add(0, to, terms)
+        weights = terms / (totals[to] + 1e-16)
+        return torch.zeros_like(q).index_add(0, to, weights[..., None] * v[to.flip(0)])
+
+
+def test_a_softmax_over_edges_is_listed(seed: int) -> None:
+    torch.manual_seed(seed)
+    found = run(OnEdges())
+    assert found.sites == ()
+    (listed,) = found.unhandled
+    assert (listed.operation, listed.kind, listed.count) == ("softmax", "attention", 1)
+    assert "groups of rows that an index gives" in listed.why
+
+
+class InBlocks(Attention):
+    """A softmax that is put together over blocks of keys."""
+
+    def attend(self, q, k, v):
+        largest, total, mixed = torch.full(q.shape[:-1], -math.inf), 0.0, 0.0
+        for k_block, v_block in zip(k.split(4, 2), v.split(4, 2), strict=True):
+            scores = q @ k_block.mT * SCALE
+            now = torch.maximum(largest, scores.amax(-1))
+            kept, terms = (largest - now).exp(), (scores - now[..., None]).exp()
+            total, mixed = total * kept + terms.sum(-1), mixed * kept[..., None] + terms @ v_block
+            largest = now
+        return mixed / total[..., None]
+
+
+def test_a_softmax_over_blocks_is_listed(seed: int) -> None:
+    torch.manual_seed(seed)
+    found = run(InBlocks())
+    assert found.sites == ()
+    (listed,) = found.unhandled
+    assert (listed.operation, listed.kind) == ("attention without a softmax", "attention")
+    assert "not divided by their own sum" in listed.why
+
+
+class Streams(Attention):
+    """Residual streams mixed by weights that a projection of them gives (hyper-connections)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, 4), nn.Linear(WIDTH, 4)
+
+    def forward(self, x):
+        streams = x[..., None, :] + torch.zeros(4, 1)
+        for mix in (self.first, self.second):
+            weights = mix(streams).tanh()
+            streams = streams + weights @ streams
+        return super().forward(streams.mean(-2))
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+def test_streams_mixed_by_a_projection_of_themselves_are_no_attention(seed: int) -> None:
+    torch.manual_seed(seed)
+    assert run(Streams()).unhandled == ()

@@ -112,7 +112,7 @@ def _run(target: str, loaded: Loaded, options: CheckOptions) -> Diagnosis:
 
 
 def _no_attention(target: str, diagnosis: Diagnosis) -> str:
-    said = {"attention": "values are mixed in another way", "operation": "not understood"}
+    said = {"attention": "found instead", "operation": "operations not understood"}
     kinds = {
         words: [u for u in diagnosis.unhandled if u.kind == kind][:3]
         for kind, words in said.items()

@@ -64,7 +64,7 @@ class Unhandled:
     """What the frontend saw and could not judge, how often it ran and where first.
 
     ``kind`` is ``operation`` for one that is not understood, and ``attention`` for what mixes
-    values by other weights than a softmax over query-key products: ``why`` says by which.
+    values, or is normalised to do so, and is no softmax over query-key products: ``why`` says how.
     """
 
     operation: str

@@ -21,7 +21,7 @@ def rest_lines(diagnosis: Diagnosis, width: int) -> Iterator[Text]:
         ("Unresolved sites (found, not understood, not judged)", _unresolved(diagnosis)),
         ("Skipped rules", _skipped(diagnosis)),
         (
-            "Other attention (values mixed by no softmax over query-key products; not judged)",
+            "No softmax over query-key products (listed, not judged)",
             _unhandled(diagnosis, "attention"),
         ),
         ("Operations not understood", _unhandled(diagnosis, "operation")),

@@ -70,6 +70,6 @@ def tally(diagnosis: Diagnosis) -> str:
             *(counted(diagnosis.count(s), s) for s in ("error", "warning", "note")),
             f"{len(diagnosis.unresolved)} unresolved",
             f"{counted(kinds['operation'], 'operation')} unhandled",
-            *([f"{counted(elsewhere, 'call')} of other attention"] if elsewhere else []),
+            *([f"{elsewhere} over no query-key products"] if elsewhere else []),
         ]
     )

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from rootdk.frontends._graph.node import LAYOUT, Node
+from rootdk.frontends._graph.node import LAYOUT, SCORES, Kind, Node
 from rootdk.frontends._graph.tags import behind_layout
 
-__all__ = ["NO_SOFTMAX", "UNDIVIDED", "bare_scores", "place_of", "softmax_elsewhere"]
+__all__ = [
+    "NO_SOFTMAX",
+    "SEGMENTS",
+    "UNDIVIDED",
+    "bare_scores",
+    "place_of",
+    "softmax_elsewhere",
+    "sums_segments",
+]
 
 NO_SOFTMAX = "attention without a softmax"
 UNDIVIDED = (
@@ -13,7 +21,13 @@ UNDIVIDED = (
     "blocks of keys that is put together later looks like this"
 )
 
+SEGMENTS = (
+    "exponentials are divided by their sums over the groups of rows that an index gives, as in "
+    "attention over the edges of a graph"
+)
+
 _ARITHMETIC = LAYOUT | frozenset("mul div add sub neg masked_fill where dropout clamp".split())
+_BEFORE_A_SUM = LAYOUT | frozenset("gather add clamp maximum".split())
 _STEPS = 24
 
 
@@ -52,7 +66,7 @@ def bare_scores(node: Node) -> str | None:
     None where the operand is no product of activations.
     """
     functions: list[str] = []
-    at = next((source for source in node.inputs[:2] if source.on_scores), None)
+    at = next((source for source in node.inputs[:2] if source.on_scores == SCORES), None)
     for _ in range(_STEPS):
         if at is None:
             return None
@@ -62,5 +76,26 @@ def bare_scores(node: Node) -> str | None:
             return f"products of activations mix values through {through or 'no function at all'}"
         if at.op not in _ARITHMETIC:
             functions.append(str(at.attrs.get("name") or at.op))
-        at = next((source for source in at.inputs if source.on_scores), None)
+        if _joins_a_stream(at):
+            return None
+        at = next((source for source in at.inputs if source.on_scores == SCORES), None)
     return None
+
+
+def _joins_a_stream(node: Node) -> bool:
+    """Whether what a product gave is added to activations of its own size: a residual."""
+    return node.op in {"add", "sub"} and any(
+        source.kind == Kind.ACTIVATION and not source.on_scores and source.shape == node.shape
+        for source in node.inputs
+    )
+
+
+def sums_segments(node: Node, exponential: Node) -> bool:
+    """Whether ``node`` was picked from sums of an exponential that were scattered by an index."""
+    for _ in range(_STEPS):
+        if node.op == "assemble":
+            return any(behind_layout(source) is exponential for source in node.inputs)
+        if node.op not in _BEFORE_A_SUM or not node.inputs:
+            return False
+        node = max(node.inputs[:2], key=lambda source: source.kind)
+    return False

@@ -34,6 +34,10 @@ class Listener(Protocol):
         """A quotient of exponentials of scores was computed."""
         ...
 
+    def on_other_division(self, node: Node) -> None:
+        """An exponential of something else was divided."""
+        ...
+
     def on_weights_product(self, node: Node, tensors: Sequence[Array]) -> None:
         """Weights were multiplied with something and summed over an axis."""
         ...

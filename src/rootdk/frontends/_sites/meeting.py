@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 from rootdk._lib.arrays import Array
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
+from rootdk.frontends._graph.tags import behind_layout
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError
 from rootdk.frontends._graph.weights import walk_weights
 from rootdk.frontends._sites.arrange import beside_groups, leading_labels
 from rootdk.frontends._sites.elsewhere import (
     NO_SOFTMAX,
+    SEGMENTS,
     UNDIVIDED,
     bare_scores,
     place_of,
     softmax_elsewhere,
+    sums_segments,
 )
 from rootdk.frontends._sites.measuring import largest_raw_score, row_sums
 from rootdk.frontends._sites.numbers import turned
@@ -144,6 +147,11 @@ class MeetsValues:
         why = softmax_elsewhere(operand, index)
         if why is not None:
             self.others["softmax", place_of(node), why] += 1
+
+    def on_other_division(self, node: Node) -> None:
+        """An exponential that is no score may be divided by sums over segments."""
+        if len(node.inputs) > 1 and sums_segments(node.inputs[1], behind_layout(node.inputs[0])):
+            self.others["softmax", place_of(node), SEGMENTS] += 1
 
     def list_bare(self, node: Node) -> None:
         """Scores that met the values without a softmax; a projection of them is no such thing."""

@@ -201,6 +201,8 @@ class Recording:
             and (node.on_scores or "unnormalised" in behind_layout(node.inputs[0]).attrs)
         ):
             listener.on_division(node, plain(array))
+        elif node.op == "div" and behind_layout(node.inputs[0]).op in {"exp", "exp2"}:
+            listener.on_other_division(node)
         elif node.op in {"matmul", "sum"} and meets_values(node):
             listener.on_weights_product(node, [plain(source) for source in sources])
         elif node.op == "matmul" and SCORES in [s.on_scores for s in node.inputs[:2]]:
