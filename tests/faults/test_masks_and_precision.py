@@ -210,6 +210,35 @@ def exponentials_and_sum_in_half(self, q, k, v):
     return weights.float() @ v
 
 
+@fault("RDK303")
+def logarithms_of_weights(self, q, k, v):
+    weights = F.log_softmax(scores_of(self, q, k), -1)  # fault
+    return weights @ v
+
+
+@fault("RDK410", "warning")
+def rotated_queries_alone(self, q, k, v):
+    rates = 100 ** -(torch.arange(0, self.head_dim, 2) / self.head_dim)
+    angles = torch.outer(torch.arange(self.length), rates).repeat(1, 2)
+    one, two = q.chunk(2, -1)
+    q = q * angles.cos() + torch.cat([-two, one], -1) * angles.sin()
+    scores = q @ k.mT / 4  # fault
+    return scores.softmax(-1) @ v
+
+
+@fault("RDK502", "warning")
+def heads_attend_to_heads(self, q, k, v):
+    q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2)  # fault
+
+
+@fault("RDK502", "warning")
+def reshaped_without_a_transpose(self, q, k, v):
+    q, k, v = (t.transpose(1, 2).reshape(t.shape) for t in (q, k, v))
+    scores = q @ k.mT / 4  # fault
+    return scores.softmax(-1) @ v
+
+
 @fault("RDK108")
 def zero(self, q, k, v):
     return (q @ k.mT * 0.0).softmax(-1) @ v  # fault

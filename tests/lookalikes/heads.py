@@ -270,3 +270,32 @@ class SharedLayer(Design):
 
     def attend(self, q, k, v):
         return F.scaled_dot_product_attention(q, k, v)
+
+
+@looks_wrong("positions are cut out of the features: each token is four")
+class TokensInParts(Design):
+    """Parts of tokens attend to parts of tokens, of their own position and of others."""
+
+    def forward(self, x):
+        q, k, v = (p(self.norm(x)) for p in (self.query, self.key, self.value))
+        parts = (t.unflatten(-1, (-1, self.head_dim)).flatten(1, 2)[:, None] for t in (q, k, v))
+        return x + self.output(self.attend(*parts).reshape(x.shape))
+
+    def attend(self, q, k, v):
+        return attention(q @ k.mT / math.sqrt(self.head_dim), v)
+
+
+@looks_wrong("a reshape cuts the positions apart")
+class WindowsOfTheProjections(Design):
+    """Tokens are projected first, and then divided into three windows of four."""
+
+    length = 12
+
+    def attend(self, q, k, v):
+        q, k, v = (t.unflatten(2, (3, 4)) for t in (q, k, v))
+        return attention(q @ k.mT / math.sqrt(self.head_dim), v).flatten(2, 3)
+
+    def expected(self, q, k, v):
+        window = torch.arange(self.length) // 4
+        apart = window[:, None] != window
+        return attention((SCALE * q @ k.mT).masked_fill(apart, -torch.inf), v)

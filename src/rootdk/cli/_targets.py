@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -103,12 +104,27 @@ def _module_named(name: str) -> ModuleType:
         return importlib.import_module(name)
 
 
+def _require_no_arguments(target: str, factory: Callable[[], Any]) -> None:
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind()
+    except TypeError as error:
+        raise TargetError(
+            f"{target} takes {signature}: {error}; expected a callable without arguments that "
+            "returns a model and its inputs"
+        ) from None
+
+
 def _load_factory(target: str, factory: Callable[[], Any], request: Request) -> Loaded:
     if request.attention is not None:
         raise TargetError(
             f"--attn is given for {target}, which chooses its own attention; "
             "expected it with a model directory or a .gguf file only"
         )
+    _require_no_arguments(target, factory)
     with blamed_on(target):
         made = factory()
     model, args, kwargs = _taken_apart(target, made)

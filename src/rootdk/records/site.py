@@ -159,7 +159,9 @@ class AttentionSite:
     config that could declare either, None where one was looked for. ``term_widths`` are the
     channels of each score term beside the first. Where a mask follows a diagonal exactly,
     ``diagonal`` is its offset: query i sees the keys up to i + diagonal, or, ``only_later``, those
-    after it alone.
+    after it alone. ``attends_over``: what the query and key axes were cut from in the projections'
+    outputs, their positions, their features, or both across each other. ``rotated``: which of them
+    a rotation by position was applied to, where both are projections of one tensor.
     """
 
     name: str
@@ -176,6 +178,7 @@ class AttentionSite:
     module_path: str = ""
     call_index: int = 0
     layout: str = "bhsd"
+    attends_over: Literal["positions", "features", "mixture"] = "positions"
     source: Source | None = None
     product_source: Source | None = None
     factors: tuple[Factor, ...] = ()
@@ -186,6 +189,7 @@ class AttentionSite:
     unconfigured: str | None = None
     score_terms: int = 1
     term_widths: tuple[int, ...] = ()
+    rotated: Literal["both", "query", "key"] | None = None
     query_path: OperandPath | None = None
     key_path: OperandPath | None = None
     softcap: float | None = None

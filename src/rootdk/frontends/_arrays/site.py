@@ -12,6 +12,7 @@ from rootdk.frontends._arrays.call import Kept, SavedCall
 from rootdk.frontends._arrays.fit import Fit, fitted_scale
 from rootdk.frontends._arrays.sample import Mismatch, Rows, compare, draw
 from rootdk.frontends._arrays.seen import observe
+from rootdk.frontends._sites.diagonal import diagonal_of
 from rootdk.frontends._sites.recompute import NOTHING_SEEN
 from rootdk.records import Addend, AttentionSite, Factor, OperandPath, Verification
 from rootdk.stats import Summary
@@ -211,6 +212,7 @@ def _site(call: SavedCall, record: AttentionSite | None, scale: _Scale) -> Atten
     if scale.value is not None:
         factors = (Factor(value=scale.value, place="scores", origin=scale.origin),)
     path, numbers = _path(call.site)
+    diagonal = diagonal_of(call.mask, queries, int(call.key.shape[2]))
     return AttentionSite(
         name=call.site,
         spelling=SPELLING,
@@ -231,6 +233,8 @@ def _site(call: SavedCall, record: AttentionSite | None, scale: _Scale) -> Atten
         softcap=call.softcap,
         addends=_addends(call),
         causal=call.causal,
+        diagonal=diagonal.offset if diagonal is not None else None,
+        only_later=diagonal is not None and diagonal.inverted,
         window=call.window,
         observed=observe(call),
         score_dtype=call.score_dtype,

@@ -11,6 +11,7 @@ __all__ = [
     "behind_layout",
     "inherited_weights",
     "kind_of",
+    "log_weights",
     "may_be_product",
     "may_be_scores",
     "meets_values",
@@ -130,6 +131,21 @@ def meets_values(node: Node) -> bool:
         and Kind.ACTIVATION in {one.kind, two.kind}
         and len((two if one.weights_of else one).shape) >= 3
     )
+
+
+def log_weights(node: Node) -> Node | None:
+    """The logarithm of a softmax of scores that a product multiplies with activations, if any.
+
+    Where the other side holds weights, the product is a cross-entropy of distributions.
+    """
+    if len(node.inputs) < 2:
+        return None
+    at, other = node.inputs[:2]
+    while at.op in {"view", "expand", "identity"} and len(at.inputs) == 1:
+        at = at.inputs[0]
+    if at.op != "log_softmax" or at.inputs[0].on_scores != SCORES:
+        return None
+    return at if other.kind == Kind.ACTIVATION and not other.weights_of else None
 
 
 _MADE_ANEW = frozenset({"matmul", "linear", "conv", "sum", "constant", "random"})

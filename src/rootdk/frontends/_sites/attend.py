@@ -12,6 +12,7 @@ import numpy as np
 from rootdk._lib.arrays import Array
 from rootdk.frontends._graph.node import Kind, Node
 from rootdk.frontends._graph.operand import OperandWalk
+from rootdk.frontends._graph.origins import attends_over, over_both
 from rootdk.frontends._graph.regroup import regrouped
 from rootdk.frontends._graph.scores import NotAttentionError, ScoreLine, ScoreStep, walk_scores
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError
@@ -239,6 +240,12 @@ class Attending(MeetsValues, ByHand, Calls):
         pending.key_trail = walk.operand(key)
         for side, trail in (("query", pending.query_trail), ("key", pending.key_trail)):
             settle_vectors(trail, side)
+        if line.product.form == "matmul":
+            columns = line.product.columns
+            pending.along = over_both(
+                attends_over(query, pending.query_trail, transposed=query is columns),
+                attends_over(key, pending.key_trail, transposed=key is columns),
+            )
 
     def _shapes(self, pending: Pending, rows: Array, columns: Array, label: str) -> None:
         arrangement = pending.arrangement

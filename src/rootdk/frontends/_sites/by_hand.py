@@ -149,6 +149,24 @@ class ByHand:
             dim = log_softmax.attrs["dim"]
             self._begin(node, scores, dim, "exp(log_softmax)", facts, weights, None)
 
+    def on_log_weights(
+        self, node: Node, log_softmax: Node | None, tensors: Sequence[Array]
+    ) -> None:
+        """log_softmax(scores) times the values: its rows sum to no one number."""
+        if log_softmax is None or log_softmax.index in self.pending:
+            return
+        scores, dim = log_softmax.inputs[0], log_softmax.attrs["dim"]
+        weights = tensors[0].reshape(log_softmax.shape)
+        facts = {"exponentials": "kernel", "dtype": scores.dtype}
+        with quiet():
+            softmax = namespace(weights).exp(weights)
+        self._begin(log_softmax, scores, dim, "log_softmax", facts, softmax, None)
+        pending = self.pending.get(log_softmax.index)
+        if pending is not None:
+            pending.met_values = True
+            pending.observed.update(row_sums(weights, dim))
+            self._measure(pending, node, 0, tensors)
+
     def on_unnormalised(self, node: Node, tensors: Sequence[Array]) -> None:
         """exp(scores) times the values, which may be divided by the sum afterwards."""
         exponential = exponential_behind(node.inputs[0])

@@ -11,6 +11,7 @@ import numpy as np
 from rootdk._lib.arrays import Array, dtype_name, namespace
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.operand import OperandWalk
+from rootdk.frontends._graph.origins import attends_over, over_both
 from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
 from rootdk.frontends._sites.call import Call, Rows
 from rootdk.frontends._sites.diagonal import Diagonal, alignment, diagonal_of, unseen_keys
@@ -140,6 +141,11 @@ class Calls:
             walk = OperandWalk(self.recorder.values, node.scope)
             trails = [walk.operand(source) for source in node.inputs[:2]]
             pending.query_trail, pending.key_trail = trails
+            query, key = (
+                attends_over(source, trail, transposed=False)
+                for source, trail in zip(node.inputs[:2], trails, strict=True)
+            )
+            pending.along = over_both(query, key)
             pending.shapes["head_dim"] = width_of_heads(pending, tensors[0], tensors[1])
             self._gather_factors(pending, trails, factor)
             pending.shapes["num_kv_heads"] = self._kv_heads(pending, node.inputs[1])

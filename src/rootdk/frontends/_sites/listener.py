@@ -26,6 +26,12 @@ class Listener(Protocol):
         """The exponential of a log-softmax was computed."""
         ...
 
+    def on_log_weights(
+        self, node: Node, log_softmax: Node | None, tensors: Sequence[Array]
+    ) -> None:
+        """A log-softmax of scores was multiplied with the values."""
+        ...
+
     def on_unnormalised(self, node: Node, tensors: Sequence[Array]) -> None:
         """Something made of scores, but no softmax of them, was multiplied with a matrix."""
         ...

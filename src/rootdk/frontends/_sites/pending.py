@@ -12,6 +12,7 @@ import numpy as np
 from rootdk._lib.arrays import Array, namespace, to_numpy
 from rootdk.frontends._graph.axes import Axes
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
+from rootdk.frontends._graph.origins import Along
 from rootdk.frontends._graph.scores import ScoreLine
 from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
 from rootdk.frontends._graph.weights import WeightsTrail
@@ -59,6 +60,7 @@ class Pending:
     axis: Axis = "keys"
     causal: Literal["top_left", "bottom_right"] | None = None
     diagonal: Diagonal | None = None
+    along: Along = "positions"
     dropout: float = 0.0
     dropout_node: Node | None = None
     training: bool = False

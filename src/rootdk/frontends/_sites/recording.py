@@ -15,6 +15,7 @@ from rootdk.frontends._graph.node import SCORES, Kind, Node
 from rootdk.frontends._graph.tags import (
     behind_layout,
     inherited_weights,
+    log_weights,
     may_be_product,
     may_be_scores,
     meets_values,
@@ -205,6 +206,8 @@ class Recording:
             listener.on_other_division(node)
         elif node.op in {"matmul", "sum"} and meets_values(node):
             listener.on_weights_product(node, [plain(source) for source in sources])
+        elif node.op == "matmul" and log_weights(node) is not None:
+            listener.on_log_weights(node, log_weights(node), [plain(s) for s in sources])
         elif node.op == "matmul" and SCORES in [s.on_scores for s in node.inputs[:2]]:
             listener.on_unnormalised(node, [plain(source) for source in sources])
         if "scalar" in node.attrs and node.op in {"mul", "div"}:

@@ -7,9 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from rootdk.frontends._graph.declared import declared_initial_std, declared_scale
+from rootdk.frontends._graph.node import LAYOUT, Node
+from rootdk.frontends._graph.tags import behind_layout
 from rootdk.frontends._graph.trail import FactorStep, Trail
 from rootdk.frontends._sites.attend import Attending
 from rootdk.frontends._sites.numbers import eps_of
@@ -95,6 +97,7 @@ def _site(pending: Pending, name: str, path: str, call_index: int) -> AttentionS
         value_dim=pending.value_dim,
         hidden=pending.hidden or _hidden(pending.query_trail),
         layer=_layer(path),
+        attends_over=pending.along,
         module_path=path,
         call_index=call_index,
         source=(pending.place or pending.node).source,
@@ -104,6 +107,7 @@ def _site(pending: Pending, name: str, path: str, call_index: int) -> AttentionS
         scale_precision=max((f.precision for f in factors), default=0.0),
         score_terms=1 + len(widths),
         term_widths=widths,
+        rotated=_rotated(pending.query_trail, pending.key_trail),
         query_path=_operand_path(pending.query_trail),
         key_path=_operand_path(pending.key_trail),
         softcap=pending.softcap,
@@ -202,6 +206,30 @@ def _operand_path(trail: Trail | None) -> OperandPath | None:
         rotary=trail.rotary,
         steps=tuple(dict.fromkeys(trail.steps)),
     )
+
+
+def _rotated(query: Trail | None, key: Trail | None) -> Literal["both", "query", "key"] | None:
+    """Which side was rotated by position, where both are projections of the same tensor."""
+    if query is None or key is None or not (query.rotary or key.rotary):
+        return None
+    read = _reads(query)
+    if read is None or _reads(key) is not read:
+        return None
+    return "both" if query.rotary and key.rotary else "query" if query.rotary else "key"
+
+
+def _reads(trail: Trail) -> Node | None:
+    """What the projection at the end of a trail reads, if nothing else can stand in between."""
+    node = next(iter(trail.terminals)) if len(trail.terminals) == 1 else None
+    for _ in range(12):
+        if node is None or not node.inputs:
+            return None
+        if node.op in {"matmul", "linear"}:
+            return behind_layout(max(node.inputs[:2], key=lambda n: n.kind))
+        if node.op not in (LAYOUT | {"norm"}) - {"cat", "stack", "assemble"}:
+            return None
+        node = node.inputs[0]
+    return None
 
 
 def _hidden(trail: Trail | None) -> int | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from rootdk.records import Behaviour, CallFacts, Severity
+from rootdk.records import AttentionSite, Behaviour, CallFacts, Severity
 from rootdk.rules._base import Findings, Rule
 from rootdk.rules._behaviour_examples import behaving, fires_of, silent_of, skips_of
-from rootdk.rules._examples import Example
+from rootdk.rules._examples import Example, fires, healthy_site, silent
 
 
 class HeadsAndSequenceSwapped(Rule):
@@ -17,7 +17,8 @@ class HeadsAndSequenceSwapped(Rule):
     What it does
     ------------
     Finds a function that, given arrays in the declared layout, runs its attention over the axis
-    of the heads, at each position alone.
+    of the heads, at each position alone; and the same in a model, or one that cuts its heads out
+    of runs of positions, because it reshaped where it should have transposed.
 
     Why it matters
     --------------
@@ -27,7 +28,9 @@ class HeadsAndSequenceSwapped(Rule):
 
     How it is measured
     ------------------
-    One key of one head is changed, and the outputs that move say which axis is attended over.
+    Of a function, one key of one head is changed, and the outputs that move say which axis is
+    attended over. In a model, the axes of the query and key projections' outputs are followed
+    through reshapes and transposes to the product.
 
     Remedy
     ------
@@ -36,7 +39,9 @@ class HeadsAndSequenceSwapped(Rule):
 
     When it stays silent
     --------------------
-    Where another token's key moves an output, and where the function refuses the shapes.
+    Where another token's key moves an output, and where the function refuses the shapes. In a
+    model, where one of the two operands has its positions in place, where scores are between
+    channels that are compared over the positions, and where the axes cannot be followed.
 
     References
     ----------
@@ -47,7 +52,8 @@ class HeadsAndSequenceSwapped(Rule):
     code = "RDK502"
     name = "heads-and-sequence-swapped"
     since = "0.1"
-    severities = (Severity.ERROR,)
+    severities = (Severity.ERROR, Severity.WARNING)
+    supersedes_when = (Severity.ERROR,)
     supersedes = (
         "RDK101",
         "RDK103",
@@ -78,6 +84,26 @@ class HeadsAndSequenceSwapped(Rule):
         "RDK708",
     )
 
+    def judge_site(self, site: AttentionSite) -> Findings:
+        """Yield one finding if the queries and keys of a site are no positions."""
+        if site.attends_over == "positions":
+            return
+        message = (
+            f"the {site.queries} queries and {site.keys} keys are parts of the features of one "
+            "position each: heads attend to heads, and no position sees another"
+            if site.attends_over == "features"
+            else "the output of the query and key projections, (positions, features), was reshaped "
+            "across both axes without a transpose: each head holds a run of positions, with parts "
+            f"of their features as its {site.queries} queries and {site.keys} keys"
+        )
+        yield self.finding(
+            site,
+            Severity.WARNING,
+            message,
+            source=site.product_source or site.source,
+            evidence={"attends_over": site.attends_over},
+        )
+
     def judge_function(self, behaviour: Behaviour) -> Findings:
         """Yield one finding if the function attends over heads."""
         swapped = behaviour.heads.swapped if behaviour.heads is not None else None
@@ -95,6 +121,19 @@ class HeadsAndSequenceSwapped(Rule):
 
     def examples(self) -> Iterable[Example]:
         """Yield what must fire and what must not."""
+        yield fires(
+            "a model that forgot to transpose",
+            Severity.WARNING,
+            site=healthy_site(attends_over="features"),
+            says=("heads attend to heads",),
+        )
+        yield fires(
+            "a model that reshaped instead",
+            Severity.WARNING,
+            site=healthy_site(attends_over="mixture"),
+            says=("without a transpose", "a run of positions"),
+        )
+        yield silent("positions attend to positions", site=healthy_site())
         healthy = behaving().heads
         assert healthy is not None
         yield fires_of(
