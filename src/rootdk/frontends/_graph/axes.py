@@ -14,7 +14,7 @@ from math import prod
 
 from rootdk.frontends._graph.node import Node
 
-__all__ = ["Atom", "Axes", "AxesLostError", "Dim", "advance", "product_axes"]
+__all__ = ["Atom", "Axes", "AxesLostError", "Dim", "advance", "plain_axes", "product_axes"]
 
 
 class AxesLostError(Exception):
@@ -85,6 +85,11 @@ def product_axes(leading: Sequence[int], queries: int, keys: int) -> Axes:
     """The axes of a query-key product: ``L0``, ``L1`` … for the leading ones, then Q and K."""
     dims = [_dim(f"L{i}", n) for i, n in enumerate(leading)]
     return Axes((*dims, _dim("Q", queries), _dim("K", keys)))
+
+
+def plain_axes(shape: Sequence[int]) -> Axes:
+    """The axes of a tensor that is no one product: ``J0``, ``J1`` …, for its dimensions."""
+    return Axes(tuple(_dim(f"J{i}", n) for i, n in enumerate(shape)))
 
 
 def _dim(label: str, size: int) -> Dim:
