@@ -171,7 +171,7 @@ class Attending(MeetsValues, ByHand, Calls, JoinsPieces):
         pending.axes = axes
         rows, columns = operand_tensors(product)
         self._trails(pending, label)
-        pending.arrangement = arrange(product, axes, heads, label)
+        pending.arrangement = arrange(product, axes, heads, label, dim)
         self._shapes(pending, rows, columns, label)
         self._collect_factors(pending)
         masks = self._collect_addends(pending)

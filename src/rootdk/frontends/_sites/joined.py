@@ -61,7 +61,7 @@ class JoinsPieces:
         trails = [self._both_trails(piece) for piece in joined.pieces]
         _agree(joined, trails)
         softmax = Softmax(line, joined, base, dim, weights, argument, _shares(trails))
-        flat = Arrangement((), (), "Q", "K")
+        flat = Arrangement(_grown(softmax.axes, dim), (), "Q", "K")
         masks = Masks.of(line, flat, self.recorder.values, pending.addends)
         # What was hidden before the pieces were joined is not among the masks.
         pending.arrangement = None if joined.filled else flat
@@ -153,6 +153,12 @@ def _agree(joined: Joined, trails: list[tuple[Trail, Trail]]) -> None:
             f"scores of {len(constants)} products are put together, one of them with a factor "
             "that is learned or depends on the position"
         )
+
+
+def _grown(axes: Axes, dim: int) -> tuple[Atom, ...]:
+    """The axes beside that of the softmax which came with a larger mask."""
+    others = [held for position, held in enumerate(axes.dims) if position != dim]
+    return tuple(a for held in others for a in held.atoms if a.label.startswith("new"))
 
 
 def _shares(trails: list[tuple[Trail, Trail]]) -> tuple[float, ...]:

@@ -108,7 +108,8 @@ same("argmax", "argmax", "argmin")
 @entry("bernoulli")
 def _bernoulli(name: str, args: Any, kwargs: Any, out: Any) -> Lowered:
     keep = argument(args, kwargs, 1, "p")
-    drop = 1.0 - float(keep) if isinstance(keep, (int, float)) else 0.5
+    # A share such as 0.3 is to be told as what was asked for.
+    drop = round(1.0 - float(keep), 12) if isinstance(keep, (int, float)) else 0.5
     return Lowered("random", [], {"p": drop})
 
 
