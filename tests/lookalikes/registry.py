@@ -7,6 +7,7 @@ from lookalikes import (
     heads,
     library,
     masks,
+    pieces,
     rotary,
     scales,
     softmaxes,
@@ -25,6 +26,7 @@ FILES = (
     softmaxes,
     afterwards,
     masks,
+    pieces,
     elsewhere,
     library,
 )

@@ -3,6 +3,7 @@
 from nine import (
     models_channels,
     models_leaves,
+    models_pieces,
     models_projections,
     models_scalars,
     models_scores,
@@ -15,6 +16,7 @@ __all__ = ["CASES", "of_error"]
 FILES = (
     models_channels,
     models_leaves,
+    models_pieces,
     models_projections,
     models_scalars,
     models_scores,

@@ -138,7 +138,8 @@ class Verification:
     """What recomputing the site from this record alone gave.
 
     ``mismatch`` is the largest difference between recomputed and observed, ``bound`` what the
-    dtype allows, ``rows`` how many query rows were recomputed.
+    dtype allows, ``rows`` how many query rows were recomputed. A fused call with dropout is
+    repeated without it, and what that gives is what is observed.
     """
 
     rows: int = 0

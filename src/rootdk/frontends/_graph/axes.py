@@ -14,7 +14,7 @@ from math import prod
 
 from rootdk.frontends._graph.node import Node
 
-__all__ = ["Atom", "Axes", "AxesLostError", "Dim", "advance", "product_axes"]
+__all__ = ["Atom", "Axes", "AxesLostError", "Dim", "advance", "plain_axes", "product_axes"]
 
 
 class AxesLostError(Exception):
@@ -87,6 +87,11 @@ def product_axes(leading: Sequence[int], queries: int, keys: int) -> Axes:
     return Axes((*dims, _dim("Q", queries), _dim("K", keys)))
 
 
+def plain_axes(shape: Sequence[int]) -> Axes:
+    """The axes of a tensor that is no one product: ``J0``, ``J1`` …, for its dimensions."""
+    return Axes(tuple(_dim(f"J{i}", n) for i, n in enumerate(shape)))
+
+
 def _dim(label: str, size: int) -> Dim:
     return Dim((Atom(label, size),) if size != 1 else (), size)
 
@@ -116,11 +121,15 @@ def advance(node: Node, axes: Axes, position: int = 0) -> Axes:
         if node.shape == axes.shape and node.attrs.get("keeps_order"):
             return axes
         raise AxesLostError(f"entries of the scores are rearranged ({node.attrs.get('name', op)})")
-    return _broadcast(axes, node.shape)
+    return _broadcast(node, axes)
 
 
-def _broadcast(axes: Axes, shape: tuple[int, ...]) -> Axes:
-    """Elementwise operations and expand: sizes of 1 may grow, dimensions may come in front."""
+def _broadcast(node: Node, axes: Axes) -> Axes:
+    """Elementwise operations and expand: sizes of 1 may grow, dimensions may come in front.
+
+    What grows is an axis of its own, which no product has: ``new`` and where it came to be.
+    """
+    shape = node.shape
     missing = len(shape) - len(axes.dims)
     if missing < 0:
         raise AxesLostError(f"a tensor of shape {axes.shape} became {shape}")
@@ -130,7 +139,7 @@ def _broadcast(axes: Axes, shape: tuple[int, ...]) -> Axes:
         if dim.size == size:
             out.append(dim)
         elif dim.size == 1:
-            out.append(Dim((Atom(f"new{len(out)}", size),), size))
+            out.append(Dim((Atom(f"new{node.index}.{len(out)}", size),), size))
         else:
             raise AxesLostError(f"a tensor of shape {axes.shape} became {shape}")
     return Axes(tuple(out))

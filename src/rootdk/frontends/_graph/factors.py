@@ -76,9 +76,10 @@ def is_norm_of(node: Node, path: Node, side: Node) -> bool:
     todo, seen = [(side, False)], set[tuple[int, bool]]()
     while todo:
         current, reduced = todo.pop()
-        reduced = reduced or current.op in {"mean", "sum", "vector_norm"}
-        if reduced and origin(current) is start and current.op not in {"mean", "sum"}:
+        # What is normalised may be a sum or a mean itself: only one on the way back to it counts.
+        if reduced and origin(current) is start:
             return True
+        reduced = reduced or current.op in {"mean", "sum", "vector_norm"}
         if (current.index, reduced) in seen or len(seen) > 40 or current.op not in _NORM_TAIL:
             continue
         seen.add((current.index, reduced))

@@ -8,8 +8,17 @@ from typing import Literal
 
 from rootdk.frontends._graph.axes import Axes, product_axes
 from rootdk.frontends._graph.node import LAYOUT, SCORES, Kind, Node
+from rootdk.frontends._graph.trail import FactorStep
 
-__all__ = ["Product", "Regroup", "descends_from", "find_product", "is_shift", "term_widths"]
+__all__ = [
+    "Product",
+    "Regroup",
+    "descends_from",
+    "factors_inside",
+    "find_product",
+    "is_shift",
+    "term_widths",
+]
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,18 @@ def _reduction(node: Node) -> Product | None:
         atoms = tuple(type(a)(label, a.size, a.stride) for a in dim.atoms)
         renamed.append(type(dim)(atoms, dim.size))
     return Product(node, one, two, "reduce", Axes(tuple(renamed)))
+
+
+def factors_inside(product: Product) -> tuple[FactorStep, ...]:
+    """What the operation of the product itself multiplies: a mean's share, alpha of baddbmm."""
+    node, found = product.node, []
+    if node.op == "mean":
+        share = 1.0 / node.inputs[0].shape[-1]
+        found.append(FactorStep(node, share, origin="a mean where a sum is usual"))
+    alpha = node.attrs.get("alpha", 1.0)
+    if alpha != 1.0:
+        found.append(FactorStep(node, float(alpha), origin="alpha of the product"))
+    return tuple(found)
 
 
 def is_shift(other: Node) -> bool:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from math import prod
 
 from rootdk.frontends._graph.axes import Atom, Axes, Dim
+from rootdk.frontends._graph.line import ScoreLine
 from rootdk.frontends._graph.product import Regroup
-from rootdk.frontends._graph.scores import ScoreLine
 
 __all__ = ["regrouped"]
 

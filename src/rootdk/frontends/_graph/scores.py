@@ -7,71 +7,31 @@ its side operand, so that the weights of any row can be recomputed from the line
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
-from rootdk.frontends._graph.axes import Axes, AxesLostError, advance
+from rootdk.frontends._graph.axes import Axes, AxesLostError, advance, plain_axes
 from rootdk.frontends._graph.factors import learned_steps
 from rootdk.frontends._graph.guards import guarded
+from rootdk.frontends._graph.line import ScoreLine, ScoreStep
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
+from rootdk.frontends._graph.pieces import is_join, joined_at
 from rootdk.frontends._graph.product import (
     Product,
     descends_from,
+    factors_inside,
     find_product,
     is_shift,
     term_widths,
 )
-from rootdk.frontends._graph.trail import FactorStep, UnresolvedError, Values
+from rootdk.frontends._graph.trail import (
+    FactorStep,
+    NotAttentionError,
+    UnresolvedError,
+    Values,
+)
 
-__all__ = ["NotAttentionError", "ScoreLine", "ScoreStep", "walk_scores"]
-
-StepKind = Literal["factor", "multiply", "add", "fill", "softcap", "clamp", "extra"]
-
-
-class NotAttentionError(Exception):
-    """The softmax is not over products of activations."""
-
-
-@dataclass(frozen=True)
-class ScoreStep:
-    """One step from the product towards the softmax, and the axes of the tensor there."""
-
-    kind: StepKind
-    node: Node
-    axes: Axes
-    value: float | None = None
-    other: Node | None = None
-    sign: float = 1.0
-    low: float | None = None
-    keep_when: bool = False
-
-
-@dataclass
-class ScoreLine:
-    """All that lies between the product and the softmax."""
-
-    product: Product
-    steps: list[ScoreStep] = field(default_factory=list)
-    factors: list[FactorStep] = field(default_factory=list)
-    axes: Axes | None = None
-    softcap: float | None = None
-    bounded_by: str | None = None
-    widths: tuple[int, ...] = ()
-    shifted: bool = False
-
-    @property
-    def scale(self) -> float:
-        """The product of the constant factors between the product and the softmax."""
-        return math.prod(
-            f.value for f in self.factors if f.kind == "constant" and f.value is not None
-        )
-
-    def factor_after(self, position: int) -> float:
-        """The product of the constant factors that follow a step."""
-        later = self.steps[position + 1 :]
-        return math.prod(s.value for s in later if s.kind == "factor" and s.value is not None)
+__all__ = ["walk_scores"]
 
 
 @dataclass
@@ -88,16 +48,11 @@ def walk_scores(start: Node, values: Values) -> ScoreLine:
     """Walk back from the input of a softmax; return the line in execution order."""
     links: list[_Link] = []
     node = start
-    while True:
-        product = find_product(node)
-        if product is not None:
-            break
+    while not is_join(node) and find_product(node) is None:
         link = _link(node)
         links.append(link)
         node = node.inputs[link.position]
-    line = ScoreLine(product)
-    axes = product.axes
-    _beside_product(product, line, axes)
+    line, axes = _beginning(node, values)
     for link in reversed(links):
         after = _advanced(link, axes)
         if link.action is not None:
@@ -106,6 +61,19 @@ def walk_scores(start: Node, values: Values) -> ScoreLine:
     line.axes = axes
     _settle_softcap(line)
     return line
+
+
+def _beginning(node: Node, values: Values) -> tuple[ScoreLine, Axes]:
+    """A line that begins at a product, or where the scores of several become one tensor."""
+    product = find_product(node)
+    if product is not None:
+        line = ScoreLine(product)
+        _beside_product(product, line, product.axes)
+        return line, product.axes
+    joined = joined_at(node, values)
+    first = joined.pieces[0]
+    line = ScoreLine(first.product, joined=joined, factors=list(first.factors))
+    return line, plain_axes(node.shape)
 
 
 def _advanced(link: _Link, axes: Axes) -> Axes:
@@ -118,14 +86,9 @@ def _advanced(link: _Link, axes: Axes) -> Axes:
 def _beside_product(product: Product, line: ScoreLine, axes: Axes) -> None:
     """alpha and the addend of baddbmm and addmm."""
     node = product.node
-    if node.op == "mean":
-        share = 1.0 / node.inputs[0].shape[-1]
-        line.factors.append(FactorStep(node, share, origin="a mean where a sum is usual"))
-        line.steps.append(ScoreStep("factor", node, axes, value=share))
-    alpha = node.attrs.get("alpha", 1.0)
-    if alpha != 1.0:
-        line.factors.append(FactorStep(node, float(alpha), origin="alpha of the product"))
-        line.steps.append(ScoreStep("factor", node, axes, value=float(alpha)))
+    for factor in factors_inside(product):
+        line.factors.append(factor)
+        line.steps.append(ScoreStep("factor", node, axes, value=factor.value))
     beta = node.attrs.get("beta", 1.0)
     if len(node.inputs) > 2 and beta != 0.0:
         other = node.inputs[2]
@@ -134,7 +97,7 @@ def _beside_product(product: Product, line: ScoreLine, axes: Axes) -> None:
 
 def _link(node: Node) -> _Link:
     op = node.op
-    if op in LAYOUT and op != "cat" and op != "assemble" and node.inputs:
+    if op in LAYOUT and op != "cat" and node.inputs:
         return _Link(node, 0)
     maker = _LINKS.get(op)
     if maker is None:
@@ -237,7 +200,7 @@ def _added(link: _Link, line: ScoreLine, axes: Axes, values: Values) -> None:
         if guarded("sum-of-same"):
             _factor(link, line, axes, 2.0)
         return
-    if other.on_scores and descends_from(other, line.product.node):
+    if other.on_scores and any(descends_from(other, node) for node in line.products):
         if guarded("map-over-scores"):
             raise UnresolvedError("the scores are added to something made of themselves")
         return
@@ -273,8 +236,6 @@ def _filled(link: _Link, line: ScoreLine, axes: Axes, values: Values) -> None:
     else:
         mask, keep = node.inputs[0], link.position == 1
         side = node.inputs[3 - link.position] if len(node.inputs) > 2 else None
-        if side is not None and side.on_scores:
-            raise UnresolvedError("the scores are chosen from two tensors of scores")
         value = node.attrs.get("scalar")
         if value is None and side is not None:
             value = side.value if side.value is not None else values.uniform(side)
@@ -313,8 +274,6 @@ def _cat_link(node: Node) -> _Link:
     main = [i for i, source in enumerate(node.inputs) if source.on_scores]
     if not main:
         raise NotAttentionError(node.op)
-    if len(main) > 1:
-        raise UnresolvedError("scores of several products are concatenated")
     return _Link(node, main[0], _extended)
 
 
@@ -385,5 +344,4 @@ _LINKS: dict[str, Callable[[Node], _Link]] = {
     "conv": _map_link,
     **dict.fromkeys(("logsumexp", "amax", "sum", "mean"), _reduced_link),
     "opaque": _opaque_link,
-    "assemble": _opaque_link,
 }

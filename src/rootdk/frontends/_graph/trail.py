@@ -7,11 +7,15 @@ from typing import Protocol
 
 from rootdk.frontends._graph.node import Node
 
-__all__ = ["FactorStep", "Trail", "UnresolvedError", "Values"]
+__all__ = ["FactorStep", "NotAttentionError", "Trail", "UnresolvedError", "Values"]
 
 
 class UnresolvedError(Exception):
     """A site could not be understood; the message says why."""
+
+
+class NotAttentionError(Exception):
+    """The softmax is not over products of activations."""
 
 
 class Values(Protocol):

@@ -96,8 +96,9 @@ def _notice_product(node: Node, position: int, trail: WeightsTrail, values: Valu
     if node.op == "div" and origin_of_sum(other) is not None:
         trail.renormalised = node
         return
-    if node.op == "mul" and _random(other):
-        trail.dropout, trail.dropout_node = float(other.attrs.get("p", 0.5)), node
+    rate = _drop_rate(other) if node.op == "mul" else None
+    if rate is not None:
+        trail.dropout, trail.dropout_node = rate, node
         return
     value = other.value if other.value is not None else values.uniform(other)
     if value is not None and other.kind <= Kind.INDEX:
@@ -109,12 +110,13 @@ def _notice_product(node: Node, position: int, trail: WeightsTrail, values: Valu
         trail.mixed = True
 
 
-def _random(node: Node) -> bool:
-    while node.op in LAYOUT | {"mul", "div"} and node.inputs:
-        if "p" in node.attrs:
-            return True
+def _drop_rate(node: Node) -> float | None:
+    """The share that random numbers drop, 0.5 where nothing says; None where nothing is random."""
+    while node.op in LAYOUT | {"mul", "div"} and node.inputs and "p" not in node.attrs:
         node = node.inputs[0]
-    return node.op == "random"
+    if "p" in node.attrs:
+        return float(node.attrs["p"])
+    return 0.5 if node.op == "random" else None
 
 
 def origin_of_sum(node: Node) -> Node | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from rootdk._lib.arrays import Array
-from rootdk.frontends._graph.axes import Atom, Axes
+from rootdk.frontends._graph.axes import Atom, Axes, Dim
 from rootdk.frontends._graph.node import LAYOUT, Node
 from rootdk.frontends._graph.product import Product
 from rootdk.frontends._graph.trail import UnresolvedError
@@ -20,7 +21,8 @@ class Arrangement:
     """How the leading axes of a product split into batch and heads.
 
     ``leading`` are the atoms of the leading labels, outermost first; ``heads`` are the positions
-    among them that make the head axis. ``query_label`` is the label of the query axis.
+    among them that make the head axis. ``query_label`` is the label of the query axis. Axes that
+    the scores have only since a larger mask was added to them are among the leading ones.
     """
 
     leading: tuple[Atom, ...]
@@ -42,10 +44,28 @@ class Arrangement:
         order: dict[int, int] = {}
         dims = list(tensor.shape[:-2])
         for label, size in zip(labels, dims, strict=True):
-            for position, atom in enumerate(self.leading):
-                if atom.label == label:
-                    order[position] = len(sizes)
-                    sizes.append(atom.size if size != 1 else 1)
+            mine = [i for i, atom in enumerate(self.leading) if atom.label == label]
+            for position in mine or self._grown(size, order):
+                order[position] = len(sizes)
+                sizes.append(self.leading[position].size if size != 1 else 1)
+        return self._ordered(tensor, sizes, order)
+
+    def along(self, tensor: Array, dims: Sequence[Dim]) -> Array:
+        """As ``operand``, where the leading axes of the tensor are ``dims`` of the weights."""
+        sizes: list[int] = []
+        order: dict[int, int] = {}
+        for dim, have in zip(dims, tensor.shape[:-2], strict=True):
+            for atom in (part for whole in dim.atoms for part in self._refined(whole)):
+                order[self.leading.index(atom)] = len(sizes)
+                sizes.append(atom.size if have != 1 else 1)
+        return self._ordered(tensor, sizes, order)
+
+    def _ordered(self, tensor: Array, sizes: list[int], order: dict[int, int]) -> Array:
+        """Batch and heads in front, from axes of these sizes; what is missing is repeated."""
+        for position in range(len(self.leading)):
+            if position not in order:
+                order[position] = len(sizes)
+                sizes = [*sizes, 1]
         spread = tensor.reshape((*sizes, *tensor.shape[-2:]))
         batch = [order[i] for i in range(len(self.leading)) if i not in self.heads]
         heads = [order[i] for i in self.heads]
@@ -55,6 +75,15 @@ class Arrangement:
         full_heads = [self.leading[i].size for i in self.heads]
         moved = expanded(moved, (*full_batch, *full_heads, *moved.shape[-2:]))
         return moved.reshape((self.batch, self.num_heads, *moved.shape[-2:]))
+
+    def _grown(self, size: int, taken: dict[int, int]) -> list[int]:
+        """The axis of this size that the product does not have, for values that have it."""
+        fitting = [
+            i
+            for i, atom in enumerate(self.leading)
+            if atom.label.startswith("new") and atom.size == size and i not in taken
+        ]
+        return fitting if size != 1 and len(fitting) == 1 else []
 
     def beside(self, tensor: Array, axes: Axes) -> Array:
         """A mask or bias on scores with these axes, broadcastable to (b, h, queries, keys)."""
@@ -114,15 +143,17 @@ class Arrangement:
         return same if prod(a.size for a in same) == atom.size and same else [atom]
 
 
-def arrange(product: Product, axes: Axes, heads: int | None, key_label: str) -> Arrangement:
-    """Split the leading axes, as they are at the softmax, into batch and heads."""
+def arrange(
+    product: Product, axes: Axes, heads: int | None, key_label: str, dim: int
+) -> Arrangement:
+    """Split the leading axes, as they are at the softmax over ``dim``, into batch and heads."""
     query_label = "Q" if key_label == "K" else "K"
     present = {a.label for d in product.axes.dims for a in d.atoms}
     leading = tuple(
         atom
-        for dim in axes.dims
-        for atom in dim.atoms
-        if atom.label.startswith("L") and atom.label in present
+        for position, held in enumerate(axes.dims)
+        for atom in held.atoms
+        if atom.label in present - {"Q", "K"} or (position != dim and atom.label.startswith("new"))
     )
     leading = tuple(sorted(leading, key=lambda a: (a.label, -a.stride)))
     by_rank = _second_of_four(axes, leading)

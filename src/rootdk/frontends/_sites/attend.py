@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from rootdk._lib.arrays import Array
+from rootdk.frontends._graph.line import ScoreLine, ScoreStep
 from rootdk.frontends._graph.node import Kind, Node
 from rootdk.frontends._graph.operand import OperandWalk
 from rootdk.frontends._graph.origins import attends_over, over_both
 from rootdk.frontends._graph.regroup import regrouped
-from rootdk.frontends._graph.scores import NotAttentionError, ScoreLine, ScoreStep, walk_scores
-from rootdk.frontends._graph.trail import FactorStep, UnresolvedError
+from rootdk.frontends._graph.scores import walk_scores
+from rootdk.frontends._graph.trail import FactorStep, NotAttentionError, UnresolvedError
 from rootdk.frontends._sites.arrange import (
     arrange,
     heads_from_path,
@@ -24,6 +25,7 @@ from rootdk.frontends._sites.arrange import (
 from rootdk.frontends._sites.by_hand import ByHand
 from rootdk.frontends._sites.calls import Calls
 from rootdk.frontends._sites.diagonal import alignment, diagonal_of, unseen_keys
+from rootdk.frontends._sites.joined import JoinsPieces
 from rootdk.frontends._sites.masks import Masks
 from rootdk.frontends._sites.measuring import (
     measure_site,
@@ -58,7 +60,7 @@ __all__ = ["Attending"]
 _WAITING = 6
 
 
-class Attending(MeetsValues, ByHand, Calls):
+class Attending(MeetsValues, ByHand, Calls, JoinsPieces):
     """Listens to a recording and collects sites in the order in which they ran."""
 
     def __init__(
@@ -137,8 +139,8 @@ class Attending(MeetsValues, ByHand, Calls):
             self._resolve(pending, line, dim, weights, argument)
         except UnresolvedError as reason:
             pending.unresolved = pending.unresolved or str(reason)
-            pending.shapes = pending.shapes or shapes_of(node)
         finally:
+            pending.shapes = pending.shapes or shapes_of(node)
             self.recorder.release()
 
     def _resolve(
@@ -149,6 +151,9 @@ class Attending(MeetsValues, ByHand, Calls):
         weights: Array,
         argument: Array | None,
     ) -> None:
+        if line.joined is not None:
+            self._resolve_joined(pending, line, line.joined, dim, weights, argument)
+            return
         product, axes = line.product, line.axes
         assert axes is not None
         pending.axes = axes
@@ -167,7 +172,7 @@ class Attending(MeetsValues, ByHand, Calls):
         pending.axes = axes
         rows, columns = operand_tensors(product)
         self._trails(pending, label)
-        pending.arrangement = arrange(product, axes, heads, label)
+        pending.arrangement = arrange(product, axes, heads, label, dim)
         self._shapes(pending, rows, columns, label)
         self._collect_factors(pending)
         masks = self._collect_addends(pending)

@@ -135,6 +135,7 @@ class Calls:
         tensors: list[Array],
         observed: Array,
     ) -> None:
+        """Verify a call by ``observed``, its output (as it is without dropout), and measure it."""
         node = pending.node
         pending.observed["nonfinite_inputs"] = sum(not_finite(t) for t in tensors[:2])
         try:
@@ -149,14 +150,14 @@ class Calls:
             pending.shapes["head_dim"] = width_of_heads(pending, tensors[0], tensors[1])
             self._gather_factors(pending, trails, factor)
             pending.shapes["num_kv_heads"] = self._kv_heads(pending, node.inputs[1])
+            pending.mismatch = self._compare(call, observed)
+            if not pending.mismatch.within:
+                raise UnresolvedError(
+                    "the recomputed output differs from the observed one by "
+                    f"{pending.mismatch.difference:.3g} (the dtype allows "
+                    f"{pending.mismatch.bound:.3g})"
+                )
             if not pending.dropout:
-                pending.mismatch = self._compare(call, observed)
-                if not pending.mismatch.within:
-                    raise UnresolvedError(
-                        "the recomputed output differs from the observed one by "
-                        f"{pending.mismatch.difference:.3g} (the dtype allows "
-                        f"{pending.mismatch.bound:.3g})"
-                    )
                 pending.kept = kept_output(observed)
             if call.meant is not None:
                 pending.observed["forbidden_weight"] = self._leak(call)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rootdk._lib.arrays import Array, is_bool, namespace
+from rootdk.frontends._graph.line import ScoreLine, ScoreStep
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
-from rootdk.frontends._graph.scores import ScoreLine, ScoreStep
 from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.arrange import Arrangement
 from rootdk.frontends._sites.diagonal import Diagonal, diagonal_of

@@ -10,7 +10,7 @@ import numpy as np
 from rootdk._lib.arrays import Array, compute_dtype, namespace
 from rootdk.engines import measure
 from rootdk.frontends import _tap
-from rootdk.frontends._graph.scores import ScoreLine
+from rootdk.frontends._graph.line import ScoreLine
 from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.arrange import leading_labels
 from rootdk.frontends._sites.masks import Masks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rootdk._lib.arrays import Array
@@ -110,19 +110,9 @@ class MeetsValues:
         if measure is None or not pending.met_values:
             return
         value: Array | None = None
-        if node.op == "matmul" and len(tensors) > 1 and pending.arrangement is not None:
+        if node.op == "matmul" and len(tensors) > 1:
             side = tensors[1 - position]
-            side = side if position == 0 else turned(side)
-            line = pending.line
-            try:
-                assert line is not None
-                side = beside_groups(side, line.product)
-                labels = leading_labels(line.product, len(side.shape))
-                value = pending.arrangement.operand(side, labels)
-            except (UnresolvedError, RuntimeError, ValueError, KeyError):
-                value = None
-            if value is not None and value.shape[-2] != pending.shapes["keys"]:
-                value = None
+            value = _value_of(pending, side if position == 0 else turned(side))
         pending.summary = measure(value)
         if pending.summary is not None and pending.line is not None:
             largest = largest_raw_score(pending.line, pending.summary)
@@ -172,3 +162,25 @@ class MeetsValues:
             Unhandled(operation=name, count=count, where=where, why=why, kind="attention")
             for (name, why), (count, where) in sorted(together.items())
         )
+
+
+def _value_of(pending: Pending, side: Array) -> Array | None:
+    """The values, (batch, heads, keys, value_dim), from the operand beside the weights."""
+    arrangement, line, trail = pending.arrangement, pending.line, pending.weights
+    if arrangement is None or line is None:
+        return None
+    beside = beside_groups(side, line.product)
+    ways: list[Callable[[], Array]] = [
+        lambda: arrangement.operand(beside, leading_labels(line.product, len(beside.shape)))
+    ]
+    if trail is not None and trail.axes is not None:
+        dims = trail.axes.dims[:-2]
+        ways.append(lambda: arrangement.along(side, dims))
+    for way in ways:
+        try:
+            value = way()
+        except (UnresolvedError, RuntimeError, ValueError, KeyError):
+            continue
+        if value.shape[-2] == pending.shapes["keys"]:
+            return value
+    return None

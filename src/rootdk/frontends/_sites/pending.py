@@ -11,9 +11,9 @@ import numpy as np
 
 from rootdk._lib.arrays import Array, namespace, to_numpy
 from rootdk.frontends._graph.axes import Axes
+from rootdk.frontends._graph.line import ScoreLine
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.origins import Along
-from rootdk.frontends._graph.scores import ScoreLine
 from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
 from rootdk.frontends._graph.weights import WeightsTrail
 from rootdk.frontends._sites.arrange import Arrangement

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from rootdk.frontends._graph.axes import Axes
+from rootdk.frontends._graph.line import ScoreLine
 from rootdk.frontends._graph.node import LAYOUT, Node
-from rootdk.frontends._graph.scores import ScoreLine
 from rootdk.frontends._graph.tags import behind_layout
 from rootdk.frontends._graph.weights import origin_of_sum
 from rootdk.frontends._sites.pending import Axis, Pending

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rootdk._lib.arrays import Array, quiet
+from rootdk.frontends._graph.line import ScoreLine, ScoreStep
 from rootdk.frontends._graph.node import Node
 from rootdk.frontends._graph.product import Product
-from rootdk.frontends._graph.scores import ScoreLine, ScoreStep
 from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.arrange import leading_labels, operand_tensors
 from rootdk.frontends._sites.numbers import Floats, doubles, eps_of, lifted, picked
@@ -20,19 +20,24 @@ from rootdk.frontends._sites.sampling import Places, Sample, at_rows, draw_sampl
 from rootdk.frontends._sites.values import ArrayValues
 
 __all__ = [
+    "INVISIBLE",
     "NOTHING_SEEN",
     "Mismatch",
+    "RawScores",
     "check_weights",
     "dot_products",
     "draw_seeing",
+    "operand_rows",
+    "recompute",
     "softmax_of",
 ]
 
 NOTHING_SEEN = "no row has a visible key, so nothing could be verified"
 """Why a site is unresolved whose masks hide every key from every row."""
 
+INVISIBLE = -1e3
+"""A score below this is hidden by a finite fill."""
 
-_INVISIBLE = -1e3
 # Entries of a block that is searched for rows with a visible key.
 _BLOCK = 1 << 20
 
@@ -48,6 +53,15 @@ class Mismatch:
     @property
     def within(self) -> bool:
         return self.difference <= self.bound or self.difference == 0.0
+
+
+@dataclass
+class RawScores:
+    """q·k and |q||k| at sampled places, and what stands beside it where the line begins."""
+
+    dots: Floats
+    sizes: Floats
+    beside: Floats | None = None
 
 
 def draw_seeing(
@@ -91,7 +105,7 @@ def _seeing(line: ScoreLine, sample: Sample, values: ArrayValues) -> npt.NDArray
     with quiet():
         for position, step in enumerate(line.steps):
             scores = _apply(step, scores, line.factor_after(position), sample, values)
-    hidden = np.isneginf(scores) | (scores <= _INVISIBLE)
+    hidden = np.isneginf(scores) | (scores <= INVISIBLE)
     return np.broadcast_to(~hidden.all(-1), (count,))
 
 
@@ -105,11 +119,17 @@ def _gathered(array: Array, labels: tuple[str, ...], sample: Sample) -> Floats:
     return picked(array, where).astype(np.float64, copy=False)
 
 
-def dot_products(product: Product, sample: Sample) -> tuple[Floats, Floats]:
-    """q·k and |q||k| at the sampled places, (samples, along), in float64."""
+def operand_rows(product: Product, sample: Sample) -> tuple[Floats, Floats]:
+    """The vectors whose products stand at the sampled places, (samples, along, head_dim)."""
     rows, columns = operand_tensors(product)
     one = _gathered(rows, (*leading_labels(product, len(rows.shape)), "Q"), sample)
     two = _gathered(columns, (*leading_labels(product, len(columns.shape)), "K"), sample)
+    return one, two
+
+
+def dot_products(product: Product, sample: Sample) -> tuple[Floats, Floats]:
+    """q·k and |q||k| at the sampled places, (samples, along), in float64."""
+    one, two = operand_rows(product, sample)
     with quiet():
         dots = np.einsum("...d,...d->...", one, two)
         sizes = np.linalg.norm(one, axis=-1) * np.linalg.norm(two, axis=-1)
@@ -117,14 +137,21 @@ def dot_products(product: Product, sample: Sample) -> tuple[Floats, Floats]:
 
 
 def recompute(
-    line: ScoreLine, product: Product, sample: Sample, scale: float, values: ArrayValues
+    line: ScoreLine,
+    sample: Sample,
+    scale: float,
+    values: ArrayValues,
+    raw: RawScores | None = None,
 ) -> tuple[Floats, Floats]:
     """The final scores at the sampled places from the claimed scale and steps; and |q||k|·c."""
-    dots, sizes = dot_products(product, sample)
-    scores = dots * scale
+    if raw is None:
+        raw = RawScores(*dot_products(line.product, sample))
+    scores = raw.dots * scale
+    if raw.beside is not None:
+        scores = scores + raw.beside * line.factor_after(-1)
     for position, step in enumerate(line.steps):
         scores = _apply(step, scores, line.factor_after(position), sample, values)
-    return scores, sizes * abs(scale)
+    return scores, raw.sizes * abs(scale)
 
 
 def _side(node: Node, step: ScoreStep, sample: Sample, values: ArrayValues) -> npt.NDArray[Any]:
@@ -206,14 +233,15 @@ def check_weights(
     score_dtype: str,
     values: ArrayValues,
     ratio_only: bool,
+    raw: RawScores | None = None,
 ) -> Mismatch:
     """Compare recomputed with observed weights, and scores where they are at hand."""
     with quiet():
-        scores, sizes = recompute(line, line.product, sample, scale, values)
+        scores, sizes = recompute(line, sample, scale, values, raw)
         scores = np.broadcast_to(scores, np.broadcast_shapes(scores.shape, sample.valid.shape))
         eps = eps_of(score_dtype)
         # A row whose keys are all hidden by a finite fill has lost its scores to rounding.
-        alive = np.any(np.isfinite(scores) & (scores > _INVISIBLE), axis=-1)
+        alive = np.any(np.isfinite(scores) & (scores > INVISIBLE), axis=-1)
         alive = np.asarray(alive & np.isfinite(sizes).all(-1))
         # The error of a sum of n products grows with its depth.
         width = line.product.rows.shape[-1] if line.product.rows.shape else 1
@@ -244,7 +272,7 @@ def _score_gap(
     depth: float,
 ) -> Mismatch:
     """The largest difference of scores, against what their dtype allows at that place."""
-    both = np.isfinite(given) & np.isfinite(scores) & (given > _INVISIBLE)
+    both = np.isfinite(given) & np.isfinite(scores) & (given > INVISIBLE)
     both &= alive[:, None] & np.isfinite(sizes)
     apart = np.where(both, given - scores, 0.0)
     if shifted:
@@ -285,5 +313,5 @@ def _at_worst(
 
 
 def _largest(scores: Floats) -> Floats:
-    seen = np.isfinite(scores) & (scores > _INVISIBLE)
+    seen = np.isfinite(scores) & (scores > INVISIBLE)
     return np.asarray(np.where(seen, np.abs(scores), 0.0).max(-1, initial=0.0))

@@ -22,8 +22,8 @@ from rootdk.frontends._graph.tags import (
     scores_flag,
 )
 from rootdk.frontends._sites.listener import Listener
-from rootdk.frontends._sites.numbers import count, plain
-from rootdk.frontends._sites.replay import Retainer, ValueOf
+from rootdk.frontends._sites.numbers import Floats, count, plain
+from rootdk.frontends._sites.replay import LostError, Retainer, ValueOf
 from rootdk.frontends._sites.values import ArrayValues
 from rootdk.records import Unhandled
 
@@ -93,6 +93,10 @@ class Recording:
     def again(self, node: Node, value_of: ValueOf) -> Array:
         """Run the operation of ``node`` again; see ``Holder``."""
         raise NotImplementedError
+
+    def moved(self, node: Node, inputs: Sequence[Floats]) -> Floats:
+        """Run an operation that only moves entries on other entries; see ``Holder``."""
+        raise LostError(f"{node.op} cannot be run again on other entries")
 
     def describe(self, node: Node, sources: Sequence[Array], array: Array) -> None:
         """Say whether a new node holds scores or weights, and hold what the walks will ask for.

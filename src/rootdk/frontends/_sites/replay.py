@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rootdk._lib.arrays import Array, namespace, quiet
 from rootdk.frontends._graph.node import Kind, Node
 from rootdk.frontends._graph.trail import Trail, UnresolvedError
-from rootdk.frontends._sites.numbers import count, eps_of, expanded, times, wide
+from rootdk.frontends._sites.numbers import Floats, count, eps_of, expanded, times, wide
 from rootdk.frontends._sites.recompute import Mismatch
 from rootdk.frontends._sites.values import ArrayValues
 
@@ -51,6 +51,19 @@ class Holder(Protocol):
 
     def again(self, node: Node, value_of: ValueOf) -> Array:
         """Run the operation of ``node`` again on ``value_of`` its inputs.
+
+        Raises
+        ------
+        LostError
+            If it was not recorded, or a value that it needs is no longer held.
+        """
+        ...
+
+    def moved(self, node: Node, inputs: Sequence[Floats]) -> Floats:
+        """Run an operation that only moves entries on other entries, in float64.
+
+        ``inputs`` are for the floating inputs of ``node``, in order; what chooses places (indices,
+        masks) is as it was recorded.
 
         Raises
         ------

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from rootdk.frontends._graph.node import Node
 from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
 from rootdk.frontends._sites.arrange import heads_from_path
@@ -71,9 +73,17 @@ class TorchAttending(Attending):
             source = node.inputs[3] if len(node.inputs) > 3 else None
             self.mask_call(call, mask.detach(), node, source)
         words = "default of scaled_dot_product_attention" if scale is None else "scale argument"
-        first = out[0] if isinstance(out, (tuple, list)) else out
         pending = self.begin_call(node, "scaled_dot_product_attention", call, float(dropout))
         factor = FactorStep(node, call.scale, origin=words)
+        if dropout:
+            try:
+                out = _without_dropout(name, args, kwargs, dropout_at)
+            except (RuntimeError, TypeError, NotImplementedError):
+                pending.unresolved = (
+                    "the call could not be repeated without its dropout: nothing was compared"
+                )
+                return
+        first = out[0] if isinstance(out, (tuple, list)) else out
         observed = four(first.detach(), heads)
         self.finish_call(pending, call, factor, tensors, observed)
 
@@ -138,6 +148,18 @@ class TorchAttending(Attending):
             pending.unresolved = reason
             return
         self.finish_call(pending, call, factor, tensors, first.detach())
+
+
+def _without_dropout(name: str, args: Sequence[Any], kwargs: dict[str, Any], at: int) -> Any:
+    """What the same operator gives of the same arguments when it drops nothing.
+
+    It then draws no random numbers, so that the model's run is as it would be.
+    """
+    if len(args) > at:
+        args = (*args[:at], 0.0, *args[at + 1 :])
+    else:
+        kwargs = {**kwargs, "dropout_p": 0.0}
+    return getattr(torch.ops.aten, name)(*args, **kwargs)
 
 
 def _given(args: Sequence[Any], kwargs: dict[str, Any], at: int, key: str, default: Any) -> Any:

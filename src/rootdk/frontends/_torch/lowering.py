@@ -39,9 +39,9 @@ def lower(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -
 
 same(
     "constant",
-    *"arange ones zeros full empty scalar_tensor ones_like zeros_like empty_like full_like "
-    "new_ones new_zeros new_empty new_full new_empty_strided empty_strided eye linspace logspace "
-    "tril_indices triu_indices empty_permuted zero fill range hann_window".split(),
+    *"arange ones empty scalar_tensor ones_like empty_like new_ones new_empty new_empty_strided "
+    "empty_strided eye linspace logspace tril_indices triu_indices empty_permuted range "
+    "hann_window".split(),
 )
 same(
     "identity",
@@ -55,6 +55,16 @@ same(
     "bitwise_not isnan isinf isfinite any all isin is_nonzero equal nonzero bitwise_xor "
     "searchsorted bucketize __and__ __or__ signbit".split(),
 )
+
+
+@entry("zeros", "zeros_like", "new_zeros", "zero", "full", "full_like", "new_full", "fill")
+def _filled(name: str, args: Any, kwargs: Any, out: Any) -> Lowered:
+    at = 2 if name == "new_full" else 1
+    value = 0.0 if "zero" in name else argument(args, kwargs, at, "fill_value")
+    known = {"fill": float(value)} if isinstance(value, (int, float)) else {}
+    return Lowered("constant", tensors_of(args, kwargs), known)
+
+
 same("pool", "cumsum", "cummax", "cummin")
 same("relu", "relu")
 same("abs", "abs")
@@ -98,7 +108,8 @@ same("argmax", "argmax", "argmin")
 @entry("bernoulli")
 def _bernoulli(name: str, args: Any, kwargs: Any, out: Any) -> Lowered:
     keep = argument(args, kwargs, 1, "p")
-    drop = 1.0 - float(keep) if isinstance(keep, (int, float)) else 0.5
+    # A share such as 0.3 is to be told as what was asked for.
+    drop = round(1.0 - float(keep), 12) if isinstance(keep, (int, float)) else 0.5
     return Lowered("random", [], {"p": drop})
 
 

@@ -16,9 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rootdk.frontends._graph.node import LAYOUT, SCORES, Kind, Node
 from rootdk.frontends._graph.tags import kind_of
+from rootdk.frontends._sites.numbers import Floats
 from rootdk.frontends._sites.recording import SIDE_ENTRIES, Recording
 from rootdk.frontends._sites.replay import ValueOf
-from rootdk.frontends._torch.again import run_again
+from rootdk.frontends._torch.again import run_again, run_moved
 from rootdk.frontends._torch.arguments import (
     by_node,
     by_node_map,
@@ -238,7 +239,7 @@ class Recorder(TorchDispatchMode, Recording):
         if is_index(tensor) and node.kind >= Kind.PARAMETER and tensor.numel() <= SIDE_ENTRIES:
             # What a router or a search chose cannot always be chosen again.
             node.attrs["tensor"] = tensor.detach()
-        elif node.on_scores != SCORES and node.kind >= Kind.PARAMETER:
+        elif node.kind >= Kind.PARAMETER and (node.on_scores != SCORES or node.op in _REARRANGES):
             node.attrs["call"] = (
                 func,
                 by_node(args, self.identities),
@@ -246,11 +247,17 @@ class Recorder(TorchDispatchMode, Recording):
                 node.inputs,
             )
 
+    def moved(self, node: Node, inputs: Sequence[Floats]) -> Floats:
+        """Run an operation that only moves entries on other entries; see ``Holder``."""
+        return run_moved(node, inputs, self.values)
+
     def again(self, node: Node, value_of: ValueOf) -> torch.Tensor:
         """Run a recorded call again; see ``Holder``."""
         return run_again(node, value_of, self.values)
 
 
+# Scores are never run again, but what puts them together of parts is run on the places of theirs.
+_REARRANGES = frozenset({"rearrange", "gather", "stack", "assemble"})
 _WHOLE_LAYERS = frozenset(
     {
         "_native_multi_head_attention",
