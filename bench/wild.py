@@ -3,8 +3,11 @@
     python bench/wild.py [--only GLOB] [--verbose]
     python bench/wild.py --table        # write docs/wild.md from what has run
 
-A package that is not installed costs its cases, with the reason. torchvision's compiled operators
-are declared by name where they do not load, so that packages which only import it can be used.
+A package that is not installed costs its cases, with the reason. Those that are wanted are the
+first words of the cases' titles; ``pip install --no-deps`` in an environment of its own, with a
+``.pth`` file that names the site-packages of this one, keeps torch and transformers as they are.
+torchvision's compiled operators are declared by name where they do not load, so that packages which
+only import it can be used.
 Rows are kept in out/wild/rows.jsonl, in the format of ``bench/zoo.py``.
 """
 

@@ -444,3 +444,19 @@ def test_a_division_after_the_values_is_a_softmax_and_no_block(rng: np.random.Ge
     diagnosis = rootdk.check(function, parameters(rng), arrays(rng, *SHAPE))
     assert [site.unresolved for site in diagnosis.sites] == [None]
     assert not diagnosis.unhandled
+
+
+def test_a_softmax_over_edges_is_listed(rng: np.random.Generator) -> None:
+    start, end = (jnp.asarray(rng.integers(0, 20, size=60)) for _ in range(2))
+
+    def function(p: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        q, k, v = (x @ p[n] for n in "qkv")
+        terms = jnp.exp((q[end] * k[start]).sum(-1) / math.sqrt(WIDTH))
+        weights = terms / jax.ops.segment_sum(terms, end, 20)[end]
+        return jax.ops.segment_sum(weights[:, None] * v[start], end, 20)
+
+    diagnosis = rootdk.check(function, parameters(rng), arrays(rng, 20, WIDTH))
+    assert not diagnosis.sites
+    (listed,) = diagnosis.unhandled
+    assert (listed.operation, listed.kind) == ("softmax", "attention")
+    assert "groups of rows that an index gives" in listed.why
