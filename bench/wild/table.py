@@ -8,6 +8,8 @@ from typing import Any
 
 from zoo.table import cell, gravest, table, unhandled, unresolved
 
+from wild.remarks import remark
+
 __all__ = ["write_table"]
 
 
@@ -24,7 +26,7 @@ def write_table(rows: list[dict[str, Any]], path: Path) -> None:
         f"- {len(ran)} models of {len(packages)} packages ran\n",
         f"- {sites} sites, {resolved} resolved and verified by numbers\n",
         "\n## Warnings and errors\n\n",
-        gravest(ran),
+        gravest(ran, remark),
         "\n## Unresolved, with reasons\n\n",
         unresolved(ran),
         "\n## What is no softmax over query-key products, and operations not in the table\n\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,8 @@ def _findings_by_code(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def gravest(rows: list[dict[str, Any]]) -> str:
+def gravest(rows: list[dict[str, Any]], said_of: Callable[[str, str], str] = remark) -> str:
+    """What is no note, with what a person read in the source of it."""
     lines: list[str] = []
     for row in rows:
         seen: dict[tuple[str, str], list[Any]] = {}
@@ -94,7 +96,7 @@ def gravest(rows: list[dict[str, Any]]) -> str:
                     seen.setdefault(key, [severity, site, message, source, which, 0])[-1] += 1
         lines += [
             f"| {row['name']} | {code} {severity} | {count} × {which}: `{site}` | {source} | "
-            f"{cell(message)} | {remark(row['name'], source)} |"
+            f"{cell(message)} | {said_of(row['name'], source)} |"
             for (code, _), (severity, site, message, source, which, count) in seen.items()
         ]
     return table(
