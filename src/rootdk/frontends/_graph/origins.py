@@ -30,18 +30,14 @@ def attends_over(node: Node, trail: Trail, *, transposed: bool) -> Along | None:
     if len(trail.terminals) != 1:
         return None
     (terminal,) = trail.terminals
-    if (
-        len(terminal.shape) < 3
-        or terminal.shape[-2] < 2
-        or trail.kind not in {"projection", "norm"}
-    ):
+    way = _way(node, terminal) if trail.kind in {"projection", "norm"} else None
+    if way is None or len(terminal.shape) < 2:
         return None
-    way = _way(node, terminal)
-    if way is None:
+    start, way = _unfolded(terminal, way)
+    if len(start) < 3 or start[-2] < 2:
         return None
     dims: tuple[_Dim, ...] = tuple(
-        ((_FEATURES if at == len(terminal.shape) - 1 else f"T{at}", size),)
-        for at, size in enumerate(terminal.shape)
+        ((_FEATURES if at == len(start) - 1 else f"T{at}", size),) for at, size in enumerate(start)
     )
     for link, position in reversed(way):
         advanced = _advance(link, dims, position)
@@ -52,6 +48,19 @@ def attends_over(node: Node, trail: Trail, *, transposed: bool) -> Along | None:
         return None
     channels, along = (dims[-2], dims[-1]) if transposed else (dims[-1], dims[-2])
     return _judged(dims[:-2], along, channels)
+
+
+def _unfolded(
+    terminal: Node, way: list[tuple[Node, int]]
+) -> tuple[tuple[int, ...], list[tuple[Node, int]]]:
+    """The shape to start from: a product of matrices has batch and positions as one axis."""
+    shape = terminal.shape
+    while len(shape) == 2 and way and way[-1][0].op in {"view", "identity"}:
+        after = way[-1][0].shape
+        if after[-1:] != shape[-1:]:
+            break
+        shape, way = after, way[:-1]
+    return shape, way
 
 
 def over_both(query: Along | None, key: Along | None) -> Along:
