@@ -86,7 +86,9 @@ class Scopes:
         if node is not None and node.scope and node.scope[-1] == call:
             node.attrs["exit_of"] = call
             if self.recorder.retainer.value(node) is None:
-                self.recorder.retainer.keep(node, output.detach())
+                # A hook runs under the mode, which would record what is done here.
+                with torch._C._DisableTorchDispatch():
+                    self.recorder.retainer.keep(node, output.detach())
 
     def _publish(self) -> None:
         self.recorder.scope = tuple(call for call, _, _ in self._stack)
