@@ -18,6 +18,7 @@ __all__ = [
     "is_index",
     "number_in",
     "ragged",
+    "tensors_in",
     "written_by",
 ]
 
@@ -52,6 +53,17 @@ def flat_tensors(values: Iterable[Any]) -> list[torch.Tensor]:
         elif isinstance(value, (list, tuple)):
             found.extend(flat_tensors(value))
     return found
+
+
+def tensors_in(values: Any) -> list[torch.Tensor]:
+    """The tensors in what a module takes or returns, however nested."""
+    if isinstance(values, torch.Tensor):
+        return [values]
+    if isinstance(values, Mapping):
+        return [t for v in values.values() for t in tensors_in(v)]
+    if isinstance(values, (list, tuple, set)):
+        return [t for v in values for t in tensors_in(v)]
+    return []
 
 
 def by_node_map(values: dict[str, Any], nodes: Mapping[int, Node]) -> dict[str, Any]:

@@ -31,8 +31,9 @@ from rootdk.frontends._torch.arguments import (
     written_by,
 )
 from rootdk.frontends._torch.frames import Frames
-from rootdk.frontends._torch.identity import Identities, Retainer, Window
+from rootdk.frontends._torch.identity import Identities, Window
 from rootdk.frontends._torch.lowering import Lowered, lower
+from rootdk.frontends._torch.retainer import Retainer
 
 __all__ = ["Recorder"]
 
