@@ -26,6 +26,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -119,15 +120,16 @@ def lens(name: str, model: Any) -> Any:
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from transformer_lens.model_bridge import TransformerBridge
-    from transformers import PreTrainedTokenizerFast
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     words = Tokenizer(WordLevel({"a": 0, "b": 1}, unk_token="b"))
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=words, bos_token="a", eos_token="a", pad_token="a", unk_token="b"
-    )
-    return TransformerBridge.boot_transformers(
-        LENS_NAMES[name], hf_model=model, tokenizer=tokenizer
-    )
+    specials = dict.fromkeys(("bos_token", "eos_token", "pad_token", "unk_token"), "a")
+    # It wants a tokenizer, and reads it from its folder again; ids are given, so any will do.
+    with tempfile.TemporaryDirectory() as kept:
+        PreTrainedTokenizerFast(tokenizer_object=words, **specials).save_pretrained(kept)
+        return TransformerBridge.boot_transformers(
+            LENS_NAMES[name], hf_model=model, tokenizer=AutoTokenizer.from_pretrained(kept)
+        )
 
 
 def seconds(call: Callable[[], None], clock: Callable[[], float]) -> float:
