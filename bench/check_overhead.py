@@ -1,13 +1,19 @@
 """What `rootdk.check` costs on real models: time and peak memory beside a plain forward pass.
 
     python bench/check_overhead.py [--tokens 512 2048] [--repeats 5] [--models minilm smollm2]
+        [--attention eager sdpa] [--processor]
 
 Beside it, on the same models in the same run, what is done without rootdk: every attention
-matrix returned and reduced (`output_attentions`, eager attention only), and TorchLens and
-TransformerLens where they are installed and take the model.
+matrix returned and reduced (`output_attentions`, eager attention only), and TorchLens (`trace`)
+and TransformerLens (`run_with_cache`) where they are installed and take the model. Nothing of
+rootdk depends on either; they may live in an environment of their own that sees this one's
+packages, which then runs this script. One that is absent, or fails, is passed over with a word.
 
-Each measurement of memory runs in a process of its own (the peak of a process cannot be reset);
-times are medians of interleaved repeats in one process, after one warm-up of each.
+Times are medians of interleaved repeats in one process, after one warm-up of each; with
+`--processor`, processor time of one thread, which other work on the machine disturbs less.
+Each measurement of memory is the peak resident memory of a process of its own during its first
+call, without what building the model took (Linux only): so it holds what `check` loads, Numba
+among it, once a process.
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +40,7 @@ import rootdk
 
 MODELS = ("minilm", "smollm2")
 MODES = ("forward", "check", "output_attentions", "torchlens", "transformer_lens")
+ATTENTION = ("eager", "sdpa")
 TARGETS = {"seconds": 2.0, "MiB": 1.2}
 LENS_NAMES = {"smollm2": "HuggingFaceTB/SmolLM2-135M"}
 
@@ -79,7 +87,7 @@ def smollm2(attention: str) -> Any:
 def available(mode: str, name: str, attention: str) -> bool:
     if mode == "output_attentions":
         return attention == "eager"
-    if mode == "transformer_lens" and name not in LENS_NAMES:
+    if mode == "transformer_lens" and (name not in LENS_NAMES or attention != "eager"):
         return False
     return mode in MODES[:2] or importlib.util.find_spec(mode) is not None
 
@@ -96,9 +104,10 @@ def run(mode: str, name: str, model: Any, ids: torch.Tensor) -> None:
         import torchlens
 
         with torch.no_grad():
-            torchlens.log_forward_pass(model, [], {"input_ids": ids})
+            torchlens.trace(model, [], {"input_ids": ids})
     elif mode == "transformer_lens":
-        lens(name, model).run_with_cache(ids)
+        with torch.no_grad():
+            lens(name, model).run_with_cache(ids)
     else:
         diagnosis = rootdk.check(model, input_ids=ids)
         if diagnosis.unresolved or not diagnosis.sites:
@@ -107,15 +116,26 @@ def run(mode: str, name: str, model: Any, ids: torch.Tensor) -> None:
 
 @functools.cache
 def lens(name: str, model: Any) -> Any:
-    from transformer_lens import HookedTransformer
+    """The model in TransformerLens: a wrapper around it, so with the same weights."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformer_lens.model_bridge import TransformerBridge
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    return HookedTransformer.from_pretrained(LENS_NAMES[name], hf_model=model)
+    words = Tokenizer(WordLevel({"a": 0, "b": 1}, unk_token="b"))
+    specials = dict.fromkeys(("bos_token", "eos_token", "pad_token", "unk_token"), "a")
+    # It wants a tokenizer, and reads it from its folder again; ids are given, so any will do.
+    with tempfile.TemporaryDirectory() as kept:
+        PreTrainedTokenizerFast(tokenizer_object=words, **specials).save_pretrained(kept)
+        return TransformerBridge.boot_transformers(
+            LENS_NAMES[name], hf_model=model, tokenizer=AutoTokenizer.from_pretrained(kept)
+        )
 
 
-def seconds(call: Callable[[], None]) -> float:
-    start = time.perf_counter()
+def seconds(call: Callable[[], None], clock: Callable[[], float]) -> float:
+    start = clock()
     call()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def peak_mib(mode: str, name: str, tokens: int, attention: str) -> float:
@@ -126,57 +146,82 @@ def peak_mib(mode: str, name: str, tokens: int, attention: str) -> float:
 
 
 def peak_of_this_process() -> float:
-    """Peak resident memory since exec, in MiB (getrusage would count the parent's at fork)."""
+    """Peak resident memory since it was last forgotten, in MiB."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
     return float(line.split()[1]) / 1024
 
 
+def forget_peak() -> None:
+    """Building a model may take more than running it; 5 is Linux's word for this."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def child(mode: str, name: str, tokens: int, attention: str) -> None:
     model, ids = build(name, tokens, attention)
+    if mode == "transformer_lens":
+        lens(name, model)
+    forget_peak()
     run(mode, name, model, ids)
     print(json.dumps(peak_of_this_process()))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tokens", type=int, nargs="+", default=[512, 2048])
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
+    parser.add_argument("--attention", nargs="+", default=ATTENTION, choices=ATTENTION)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--processor", action="store_true", help="processor time, one thread")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         mode, name, tokens, attention = options.child
         child(mode, name, int(tokens), attention)
         return
+    if options.processor:
+        torch.set_num_threads(1)
     absent = [mode for mode in MODES[3:] if importlib.util.find_spec(mode) is None]
     print(
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads, float32, batch 1, "
-        f"load {os.getloadavg()[0]:.1f}; not installed: {', '.join(absent) or 'nothing'}; targets "
-        f"for check: {TARGETS['seconds']} times the time, {TARGETS['MiB']} times the memory"
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads, "
+        f"{'processor time' if options.processor else 'wall clock'}, float32, batch 1, median of "
+        f"{options.repeats}, load {os.getloadavg()[0]:.1f}; not installed: "
+        f"{', '.join(absent) or 'nothing'}; targets for check: {TARGETS['seconds']} times the "
+        f"time, {TARGETS['MiB']} times the memory"
     )
     heads = "model", "attention", "tokens", "what", "seconds", "ratio", "MiB", "ratio"
     print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
+    clock = time.process_time if options.processor else time.perf_counter
     for name in options.models:
-        for attention in ("eager", "sdpa"):
+        for attention in options.attention:
             # MiniLM has no positions beyond 512.
             lengths = {min(n, 512) if name == "minilm" else n for n in options.tokens}
             for tokens in sorted(lengths):
-                lines(name, attention, tokens, options.repeats)
+                lines(name, attention, tokens, options.repeats, clock)
 
 
-def lines(name: str, attention: str, tokens: int, repeats: int) -> None:
+def lines(name: str, attention: str, tokens: int, repeats: int, clock: Callable[[], float]) -> None:
     model, ids = build(name, tokens, attention)
     modes = [mode for mode in MODES if available(mode, name, attention)]
-    times: dict[str, list[float]] = {mode: [] for mode in modes}
+    times: dict[str, list[float]] = {}
     for mode in modes:
-        run(mode, name, model, ids)
+        try:
+            run(mode, name, model, ids)
+        except Exception as error:
+            if mode in MODES[:2]:
+                raise
+            said = (str(error).splitlines() or [""])[0]
+            print(f"{mode} on {name}, {attention}: {type(error).__name__}: {said}", file=sys.stderr)
+            continue
+        times[mode] = []
     for _ in range(repeats):
-        for mode in modes:
-            times[mode].append(seconds(lambda mode=mode: run(mode, name, model, ids)))
+        for mode, each in times.items():
+            each.append(seconds(lambda mode=mode: run(mode, name, model, ids), clock))
     taken = {mode: statistics.median(each) for mode, each in times.items()}
-    memory = {mode: peak_mib(mode, name, tokens, attention) for mode in modes}
-    for mode in modes:
+    memory = {mode: peak_mib(mode, name, tokens, attention) for mode in times}
+    for mode in times:
         print(
             f"| {name} | {attention} | {tokens} | {mode} | {taken[mode]:.3f} | "
             f"{taken[mode] / taken['forward']:.2f} | {memory[mode]:.0f} | "

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rootdk.frontends._graph.node import Kind, Node
-from rootdk.frontends._torch.identity import Identities, Retainer
+from rootdk.frontends._torch.identity import Identities
 
 
 def node(index: int, name: str = "mul") -> Node:
@@ -74,47 +74,3 @@ def test_a_write_through_a_whole_alias_covers(identities: Identities, rebuilds: 
     identities.write(flat, node(3))
     identities.find(base)
     assert rebuilds.calls[0][2] is True
-
-
-def test_a_retained_value_survives_a_write_in_place() -> None:
-    retainer, made = Retainer(1 << 20), node(1)
-    tensor = torch.ones(3, 4)
-    retainer.keep(made, tensor)
-    retainer.about_to_write(tensor)
-    tensor.mul_(2.0)
-    assert torch.equal(retainer.value(made), torch.ones(3, 4))
-    assert not retainer.was_changed(made)
-
-
-def test_a_change_behind_the_recorders_back_is_seen() -> None:
-    retainer, made = Retainer(1 << 20), node(1)
-    tensor = torch.ones(3, 4)
-    retainer.keep(made, tensor)
-    tensor.numpy()[...] *= 2.0
-    assert retainer.was_changed(made)
-
-
-def test_the_oldest_values_go_first() -> None:
-    retainer = Retainer(1000, room=2)
-    nodes = [node(i) for i in range(4)]
-    for each in nodes:
-        retainer.keep(each, torch.zeros(100))
-    assert [retainer.value(each) is not None for each in nodes] == [False, False, True, True]
-
-
-def test_there_is_room_for_a_few_of_the_largest() -> None:
-    retainer = Retainer(0, room=3)
-    nodes = [node(i) for i in range(4)]
-    for each, size in zip(nodes, (1, 1, 200, 200), strict=True):
-        retainer.keep(each, torch.zeros(size))
-    assert [retainer.value(each) is not None for each in nodes] == [True, True, True, True]
-
-
-def test_views_of_one_storage_are_counted_once() -> None:
-    retainer, whole = Retainer(1000, room=1), torch.zeros(200)
-    nodes = [node(i) for i in range(4)]
-    for each, tensor in zip(nodes, (whole, whole[10:], whole[:5], whole), strict=True):
-        retainer.keep(each, tensor)
-    assert all(retainer.value(each) is not None for each in nodes)
-    retainer.keep(node(4), torch.zeros(200))
-    assert all(retainer.value(each) is None for each in nodes)

@@ -81,8 +81,7 @@ class Rule(ABC):
     @property
     def judging(self) -> Mapping[str, Judging]:
         """The judging methods by name."""
-        names = (name for name in dir(type(self)) if name.startswith("judge"))
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _judging_names(type(self))}
 
     def finding(
         self,
@@ -121,6 +120,11 @@ class Rule(ABC):
 
     def __repr__(self) -> str:
         return f"<{self.code} {self.name}>"
+
+
+@cache
+def _judging_names(kind: type[Rule]) -> tuple[str, ...]:
+    return tuple(name for name in dir(kind) if name.startswith("judge"))
 
 
 @cache

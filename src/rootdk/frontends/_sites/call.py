@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rootdk._lib.arrays import Array, namespace, quiet, to_numpy
-from rootdk.frontends._sites.numbers import Floats, chosen, count, doubles, lifted, picked
+from rootdk.frontends._sites.numbers import Floats, chosen, count, doubles, lifted, picked, span
 from rootdk.frontends._sites.recompute import softmax_of
 from rootdk.records import Addend
 
@@ -98,6 +98,9 @@ class Call:
         """The largest |value| of one batch entry that is no NaN."""
         value = self.value[batch]
         xp = namespace(value)
+        ends = span(value) if count(value) else (0.0, 0.0)
+        if not math.isnan(ends[0] + ends[1]):
+            return max(-ends[0], ends[1])
         sizes = xp.abs(chosen(xp.isnan(value), 0.0, value))
         return float(xp.max(sizes)) if count(value) else 0.0
 

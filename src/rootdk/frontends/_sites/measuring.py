@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rootdk._lib.arrays import Array, compute_dtype, namespace
+from rootdk._lib.arrays import Array, compute_dtype, dtype_name, namespace, quiet
 from rootdk.engines import measure
 from rootdk.frontends import _tap
 from rootdk.frontends._graph.line import ScoreLine
@@ -182,8 +182,28 @@ def _forbidden(
 def _weight_beyond(weights: Array, visible: Array) -> tuple[float, int]:
     xp = namespace(weights)
     some = xp.any(visible, axis=-1, keepdims=True)
+    if _nothing_on(weights, ~visible & some):
+        return 0.0, 0
     lost = xp.isnan(weights)
     nans = xp.all(lost, axis=-1, keepdims=True) & ~some
     hidden = chosen(visible | ~some | lost, 0.0, weights)
     largest = float(xp.max(hidden)) if count(hidden) else 0.0
     return largest, int(xp.sum(xp.astype(nans, xp.int64)))
+
+
+def _nothing_on(weights: Array, hidden: Array) -> bool:
+    """Whether all weights are numbers, and those on hidden keys 0; False where that is dear.
+
+    Weights are not negative, so their sum tells, and a product with zeros and ones is that sum
+    without a copy of the weights. NaN leaves no sum of 0.
+    """
+    shape = tuple(weights.shape)
+    if dtype_name(weights) not in {"float32", "float64"} or 0 in shape:
+        return False
+    if tuple(hidden.shape[-2:]) != shape[-2:] or hidden.shape[1] != 1:
+        return False
+    xp = namespace(weights)
+    entries = shape[-2] * shape[-1]
+    on = xp.astype(hidden, weights.dtype).reshape((-1, entries, 1))
+    with quiet():
+        return bool(xp.all(weights.reshape((*shape[:2], entries)) @ on == 0))

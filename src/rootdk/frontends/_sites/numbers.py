@@ -6,14 +6,22 @@ recomputed is a sample of rows: it is brought to the host, in float64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rootdk._lib.arrays import Array, dtype_name, float_info, is_torch, namespace, to_numpy
+from rootdk._lib.arrays import (
+    Array,
+    dtype_name,
+    float_info,
+    is_torch,
+    namespace,
+    quiet,
+    to_numpy,
+)
 
 __all__ = [
     "Floats",
@@ -30,6 +38,7 @@ __all__ = [
     "permuted",
     "picked",
     "plain",
+    "span",
     "summed",
     "times",
     "turned",
@@ -54,7 +63,7 @@ def is_float(array_or_dtype: Any) -> bool:
 
 def count(array: Array) -> int:
     """The number of entries."""
-    return prod(array.shape)
+    return math.prod(array.shape)
 
 
 def plain(array: Array) -> Array:
@@ -116,7 +125,17 @@ def summed(array: Array, axis: int) -> Array:
 def not_finite(array: Array) -> int:
     """How many entries are NaN or infinite."""
     xp = namespace(array)
+    with quiet():
+        # What is not finite leaves no finite sum: one pass, where counting takes five.
+        if is_float(array) and math.isfinite(float(xp.sum(array))):
+            return 0
     return count(array) - int(xp.sum(xp.astype(xp.isfinite(array), xp.int64)))
+
+
+def span(array: Array) -> tuple[float, float]:
+    """The smallest and the largest entry; NaN where any is NaN."""
+    xp = namespace(array)
+    return float(xp.min(array)), float(xp.max(array))
 
 
 def wide(array: Array) -> Array:

@@ -29,9 +29,11 @@ class Taking:
         query, key = (rows, columns) if self._by_rows else (columns, rows)
         trails = (pending.query_trail, pending.key_trail)
         padded = [trail is not None and bool(PADS & set(trail.steps)) for trail in trails]
-        seen = _seen(masks.mask, key) if padded[1] else None
         self.queries = _partial(_filled(query)) if padded[0] else None
-        self.keys = _partial(_filled(key) | seen) if seen is not None else None
+        filled = _filled(key) if padded[1] else None
+        empty = filled is not None and not filled.all()
+        seen = _seen(masks.mask, key) if empty else None
+        self.keys = _partial(filled | seen) if filled is not None and seen is not None else None
 
     @property
     def some(self) -> bool:
@@ -63,6 +65,11 @@ def _filled(array: Array) -> _Marks:
     """Where a position holds anything but zeros, in any batch and head."""
     xp = namespace(array)
     rank = len(array.shape)
+    if 0 not in array.shape:
+        # One head fills most positions, and then the others need no look.
+        first = picked(xp.any(array[(0,) * (rank - 2)] != 0, axis=-1), ()).astype(np.bool_)
+        if first.all():
+            return first
     others = tuple(i for i in range(rank) if i != rank - 2)
     return picked(xp.any(array != 0, axis=others), ()).astype(np.bool_)
 

@@ -18,6 +18,7 @@ from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
 from rootdk.frontends._graph.weights import WeightsTrail
 from rootdk.frontends._sites.arrange import Arrangement
 from rootdk.frontends._sites.diagonal import Diagonal
+from rootdk.frontends._sites.numbers import count
 from rootdk.frontends._sites.recompute import Mismatch
 from rootdk.frontends._tap import Kept
 from rootdk.records import Addend
@@ -115,6 +116,8 @@ def settle_vectors(trail: Trail, side: str) -> None:
 
 def unpadded_width(array: Array) -> int:
     """How many channels are left when trailing ones that are zero everywhere are dropped."""
+    if count(array) and bool(namespace(array).any(array[..., -1] != 0)):
+        return int(array.shape[-1])
     flat = array.reshape((-1, array.shape[-1]))
     if not flat.shape[0]:
         return 0

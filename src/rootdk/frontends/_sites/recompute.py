@@ -109,30 +109,66 @@ def _seeing(line: ScoreLine, sample: Sample, values: ArrayValues) -> npt.NDArray
     return np.broadcast_to(~hidden.all(-1), (count,))
 
 
-def _gathered(array: Array, labels: tuple[str, ...], sample: Sample) -> Floats:
-    """Rows of (…, head_dim) at the sampled label values, in float64."""
+def _rows_at(array: Array, labels: tuple[str, ...], sample: Sample) -> list[Places]:
+    """Where the rows of (…, head_dim) at the sampled label values stand."""
     zero = np.zeros((1, 1), dtype=np.int64)
     where = []
     for label, size in zip(labels, array.shape[:-1], strict=True):
         at = sample.index.get(label, zero)
         where.append(at if size != 1 else np.zeros_like(at))
-    return picked(array, where).astype(np.float64, copy=False)
+    return where
 
 
 def operand_rows(product: Product, sample: Sample) -> tuple[Floats, Floats]:
     """The vectors whose products stand at the sampled places, (samples, along, head_dim)."""
+    one, two = (picked(*side) for side in _sides_at(product, sample))
+    return one.astype(np.float64, copy=False), two.astype(np.float64, copy=False)
+
+
+_Side = tuple[Array, list[Places]]
+
+
+def _sides_at(product: Product, sample: Sample) -> tuple[_Side, _Side]:
     rows, columns = operand_tensors(product)
-    one = _gathered(rows, (*leading_labels(product, len(rows.shape)), "Q"), sample)
-    two = _gathered(columns, (*leading_labels(product, len(columns.shape)), "K"), sample)
-    return one, two
+    at_rows = _rows_at(rows, (*leading_labels(product, len(rows.shape)), "Q"), sample)
+    at_columns = _rows_at(columns, (*leading_labels(product, len(columns.shape)), "K"), sample)
+    return (rows, at_rows), (columns, at_columns)
 
 
 def dot_products(product: Product, sample: Sample) -> tuple[Floats, Floats]:
     """q·k and |q||k| at the sampled places, (samples, along), in float64."""
+    rows, columns = _sides_at(product, sample)
+    for few, all_along in ((rows, columns), (columns, rows)):
+        one_each = all(at.shape[1] == 1 for at in (*few[1], *all_along[1][:-1]))
+        if one_each and len(all_along[1][-1]) == 1:
+            return _by_group(*few, *all_along)
     one, two = operand_rows(product, sample)
     with quiet():
         dots = np.einsum("...d,...d->...", one, two)
         sizes = np.linalg.norm(one, axis=-1) * np.linalg.norm(two, axis=-1)
+    return dots, sizes
+
+
+def _by_group(
+    few: Array, at_few: list[Places], others: Array, at_others: list[Places]
+) -> tuple[Floats, Floats]:
+    """One row a sample against all rows of its group: a group is brought to the host once."""
+    one = picked(few, at_few)[:, 0]
+    count = max((len(at) for at in (*at_few, *at_others)), default=1)
+    one = np.broadcast_to(one, (count, one.shape[-1]))
+    leads = np.zeros((len(at_others) - 1, count), dtype=np.int64)
+    for lead, at in zip(leads, at_others, strict=False):
+        lead[:] = at[:, 0]
+    groups, group_of = np.unique(leads, axis=1, return_inverse=True)
+    along = at_others[-1][0]
+    dots, sizes = np.empty((count, along.size)), np.empty((count, along.size))
+    with quiet():
+        for number, group in enumerate(groups.T.tolist()):
+            mine = np.flatnonzero(group_of.reshape(-1) == number)
+            two = doubles(others[tuple(group)])[along]
+            dots[mine] = one[mine] @ two.T
+            norms = np.linalg.norm(one[mine], axis=-1), np.linalg.norm(two, axis=-1)
+            sizes[mine] = norms[0][:, None] * norms[1]
     return dots, sizes
 
 

@@ -128,8 +128,12 @@ class Recording:
         """Keep the side operands of arithmetic alive for the walk."""
         if node.op not in _ARITHMETIC or len(sources) < 2:
             return
+        alone = sum(source.on_scores != 0 for source in node.inputs) == 1
         for source, array in zip(node.inputs, sources, strict=True):
             if node.on_scores:
+                if alone and source.on_scores:
+                    # The way itself, which nobody asks for: as large as all scores.
+                    continue
                 if source.on_scores == 0 or source.index not in node.weights_of:
                     source.attrs["tensor"] = plain(array)
                     self._sides.append(source)

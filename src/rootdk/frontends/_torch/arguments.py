@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from rootdk.frontends._graph.node import Kind
+from rootdk.frontends._graph.node import Kind, Node
 from rootdk.frontends._sites.recording import SIDE_ENTRIES
-from rootdk.frontends._torch.identity import Identities
 
 __all__ = [
     "by_node",
@@ -19,6 +18,7 @@ __all__ = [
     "is_index",
     "number_in",
     "ragged",
+    "tensors_in",
     "written_by",
 ]
 
@@ -55,23 +55,34 @@ def flat_tensors(values: Iterable[Any]) -> list[torch.Tensor]:
     return found
 
 
-def by_node_map(values: dict[str, Any], identities: Identities) -> dict[str, Any]:
-    return {key: by_node(value, identities) for key, value in values.items()}
+def tensors_in(values: Any) -> list[torch.Tensor]:
+    """The tensors in what a module takes or returns, however nested."""
+    if isinstance(values, torch.Tensor):
+        return [values]
+    if isinstance(values, Mapping):
+        return [t for v in values.values() for t in tensors_in(v)]
+    if isinstance(values, (list, tuple, set)):
+        return [t for v in values for t in tensors_in(v)]
+    return []
 
 
-def by_node(values: Any, identities: Identities) -> Any:
-    """Arguments with whatever was computed replaced by its node.
+def by_node_map(values: dict[str, Any], nodes: Mapping[int, Node]) -> dict[str, Any]:
+    return {key: by_node(value, nodes) for key, value in values.items()}
+
+
+def by_node(values: Any, nodes: Mapping[int, Node]) -> Any:
+    """Arguments with whatever was computed replaced by its node; ``nodes`` go by identity.
 
     So no activation is held, and a factor on a learned query can be left out of a second run.
     """
     if isinstance(values, torch.Tensor):
-        node = identities.find(values)
+        node = nodes.get(id(values))
         if node is not None and node.kind >= Kind.PARAMETER and node.op != "parameter":
             return node
         return node if node is not None and values.numel() > SIDE_ENTRIES else values.detach()
     if isinstance(values, (list, tuple)):
         return (
-            type(values)(by_node(v, identities) for v in values)
+            type(values)([by_node(v, nodes) for v in values])
             if type(values) in {list, tuple}
             else values
         )

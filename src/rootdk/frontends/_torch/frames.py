@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import torch
 
@@ -42,6 +42,8 @@ class Frames:
 
     def __init__(self) -> None:
         self._skipped: dict[str, bool] = {}
+        # By code and place in it; the code is kept, since its id is the key.
+        self._known: dict[tuple[int, int], tuple[CodeType, Frame | None]] = {}
 
     def source(self, module_path: str, depth: int) -> Source:
         """The source of the call ``depth`` frames above this one."""
@@ -49,15 +51,25 @@ class Frames:
         frame: FrameType | None = sys._getframe(depth)
         while frame is not None and len(frames) < _FRAMES:
             code = frame.f_code
-            file = code.co_filename
-            if file == _RUNNER:
-                # What lies outside the run called rootdk, not the model.
-                break
-            skip = self._skipped.get(file)
-            if skip is None:
-                skip = file.startswith(_SKIPPED_FOLDERS) or any(n in file for n in _NOTATION)
-                self._skipped[file] = skip
-            if not skip and not (code.co_name in _WRAPPERS and "site-packages" in file):
-                frames.append(Frame(file=file, line=frame.f_lineno, function=code.co_name))
+            place = id(code), frame.f_lasti
+            known = self._known.get(place)
+            if known is None:
+                if code.co_filename == _RUNNER:
+                    # What lies outside the run called rootdk, not the model.
+                    break
+                known = self._known[place] = code, self._shown(frame)
+            if known[1] is not None:
+                frames.append(known[1])
             frame = frame.f_back
         return Source(frames=tuple(frames), module_path=module_path)
+
+    def _shown(self, frame: FrameType) -> Frame | None:
+        """The frame as it is reported; None if it is not the user's."""
+        code, file = frame.f_code, frame.f_code.co_filename
+        skip = self._skipped.get(file)
+        if skip is None:
+            skip = file.startswith(_SKIPPED_FOLDERS) or any(n in file for n in _NOTATION)
+            self._skipped[file] = skip
+        if skip or (code.co_name in _WRAPPERS and "site-packages" in file):
+            return None
+        return Frame(file=file, line=frame.f_lineno, function=code.co_name)

@@ -8,7 +8,6 @@ rebuilt from the writes that overlap it.
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from rootdk.frontends._graph.node import Node
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Identities", "Retainer", "Window"]
+__all__ = ["Identities", "Window", "storage_key"]
 
 # Above this many entries two views whose spans meet are taken to overlap.
 _EXACT_ENTRIES = 4_000_000
@@ -81,10 +80,6 @@ class _Record:
     node: Node
     storage: int
     version: int
-
-
-def _bytes_of(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage().nbytes())
 
 
 def storage_key(tensor: torch.Tensor) -> int:
@@ -191,81 +186,3 @@ def _covers(write: _Geometry, mine: _Geometry) -> bool:
     low, high = _span(mine)
     start, end = _span(write)
     return start <= low and high <= end and write.count >= end - start
-
-
-def _witness(tensor: torch.Tensor) -> torch.Tensor:
-    """A few entries of the first and the last row."""
-    while tensor.dim() > 2:
-        tensor = tensor[0]
-    return tensor[:: max(tensor.shape[0] - 1, 1), :8] if tensor.dim() == 2 else tensor[:8]
-
-
-class Retainer:
-    """Keeps the latest values alive, up to a number of bytes, for the verification.
-
-    Terminals are known only once a product is reached, so all recent candidates are held; a
-    tensor that is about to be written in place is copied first. What is counted is storages, which
-    a projection's output shares with every view of it. There is always room for ``room`` of the
-    largest: so many fit between a projection and the product that it enters.
-    """
-
-    def __init__(self, budget: int, *, room: int = 16) -> None:
-        self.budget, self.room = budget, room
-        self._held: OrderedDict[int, torch.Tensor] = OrderedDict()
-        self._witnesses: dict[int, torch.Tensor] = {}
-        self._by_storage: dict[int, set[int]] = {}
-        self._bytes = 0
-
-    def keep(self, node: Node, tensor: torch.Tensor) -> None:
-        """Hold the value of ``node``."""
-        if tensor.nelement() == 0:
-            return
-        if node.index in self._held:
-            self._drop(node.index)
-        self.budget = max(self.budget, self.room * _bytes_of(tensor))
-        self._hold(node.index, tensor)
-        while self._bytes > self.budget and self._held:
-            self._drop(next(iter(self._held)))
-
-    def _hold(self, index: int, tensor: torch.Tensor) -> None:
-        self._held[index] = tensor
-        self._witnesses[index] = _witness(tensor).clone()
-        sharing = self._by_storage.setdefault(storage_key(tensor), set())
-        if not sharing:
-            self._bytes += _bytes_of(tensor)
-        sharing.add(index)
-
-    def _drop(self, index: int) -> None:
-        tensor = self._held.pop(index)
-        self._witnesses.pop(index, None)
-        key = storage_key(tensor)
-        sharing = self._by_storage.get(key, set())
-        sharing.discard(index)
-        if not sharing:
-            self._by_storage.pop(key, None)
-            self._bytes -= _bytes_of(tensor)
-
-    def value(self, node: Node) -> torch.Tensor | None:
-        """The value of ``node`` when it was made; None when no longer held."""
-        return self._held.get(node.index)
-
-    def was_changed(self, node: Node) -> bool:
-        """Whether a held value was changed behind the recorder's back (through NumPy)."""
-        held, witness = self._held.get(node.index), self._witnesses.get(node.index)
-        if held is None or witness is None:
-            return False
-        now = _witness(held)
-        return not bool(((now == witness) | (now.isnan() & witness.isnan())).all())
-
-    def about_to_write(self, tensor: torch.Tensor) -> None:
-        """Copy what is held of the storage that is about to change."""
-        for index in tuple(self._by_storage.get(storage_key(tensor), ())):
-            held = self._held[index]
-            self._drop(index)
-            self._hold(index, held.clone())
-
-    def clear(self) -> None:
-        """Let go of everything."""
-        self._held.clear()
-        self._by_storage.clear()
-        self._bytes = 0

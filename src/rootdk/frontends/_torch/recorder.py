@@ -31,8 +31,9 @@ from rootdk.frontends._torch.arguments import (
     written_by,
 )
 from rootdk.frontends._torch.frames import Frames
-from rootdk.frontends._torch.identity import Identities, Retainer, Window
+from rootdk.frontends._torch.identity import Identities, Window
 from rootdk.frontends._torch.lowering import Lowered, lower
+from rootdk.frontends._torch.retainer import Retainer
 
 __all__ = ["Recorder"]
 
@@ -51,6 +52,8 @@ class Recorder(TorchDispatchMode, Recording):
         self.retainer = Retainer(budget)
         self.before_write: Callable[[torch.Tensor], None] = lambda tensor: None
         self.frames = Frames()
+        self._names: dict[Any, str] = {}
+        self._dtypes: dict[torch.dtype, str] = {}
 
     # -- leaves --------------------------------------------------------------------------------
 
@@ -87,11 +90,14 @@ class Recorder(TorchDispatchMode, Recording):
         kind: Kind,
         attrs: dict[str, Any],
     ) -> Node:
+        dtype = self._dtypes.get(tensor.dtype)
+        if dtype is None:
+            dtype = self._dtypes[tensor.dtype] = str(tensor.dtype).removeprefix("torch.")
         return self.new_node(
             op,
             inputs,
             shape=tuple(tensor.shape),
-            dtype=str(tensor.dtype).removeprefix("torch."),
+            dtype=dtype,
             kind=kind,
             attrs=attrs,
         )
@@ -124,7 +130,7 @@ class Recorder(TorchDispatchMode, Recording):
         self.operations += 1
         if not isinstance(func, torch._ops.OpOverload):
             return self._higher_order(func, args, kwargs)
-        name = func._schema.name.removeprefix("aten::")
+        name = self._name(func)
         if is_composite(func) and "scaled_dot_product" not in name:
             with self:
                 result = func.decompose(*args, **kwargs)
@@ -142,6 +148,13 @@ class Recorder(TorchDispatchMode, Recording):
             return out
         self._record(func, name, args, kwargs, out, mutated, inputs)
         return out
+
+    def _name(self, func: Any) -> str:
+        """The name in a function's schema, which is made anew each time it is asked for."""
+        name = self._names.get(func)
+        if name is None:
+            name = self._names[func] = str(func._schema.name.removeprefix("aten::"))
+        return name
 
     def _higher_order(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         name = str(func)
@@ -175,10 +188,13 @@ class Recorder(TorchDispatchMode, Recording):
         inputs = tuple(before.get(id(t)) or self._found(t) for t in sources)
         kind = kind_of(lowered.op, inputs)
         frames = self.frames.source(self.module_path, 3)
+        recorded = None
+        if kind >= Kind.PARAMETER:
+            recorded = (func, by_node(args, before), by_node_map(kwargs, before), inputs)
         for position, tensor in enumerate(outputs):
             if not isinstance(tensor, torch.Tensor):
                 continue
-            attrs = dict(lowered.attrs)
+            attrs = dict(lowered.attrs) if len(outputs) > 1 else lowered.attrs
             if lowered.op == "mul":
                 attrs["overload"] = func._overloadname
             if lowered.each is not None:
@@ -187,8 +203,8 @@ class Recorder(TorchDispatchMode, Recording):
                 attrs["output"] = position
             node = self._node(lowered.op, inputs, tensor, kind, attrs)
             node.source = frames
-            self._describe(node, func, args, kwargs, sources, tensor)
-            self._bind(node, tensor, sources, mutated, func)
+            self._describe(node, sources, tensor, recorded)
+            self._bind(node, tensor, mutated, func)
             self.tell(node, name, sources, tensor, args, kwargs, out)
             if lowered.op in {"norm", "fused", "dropout"}:
                 break
@@ -211,14 +227,13 @@ class Recorder(TorchDispatchMode, Recording):
         self,
         node: Node,
         tensor: torch.Tensor,
-        sources: list[torch.Tensor],
         mutated: list[torch.Tensor],
         func: Any,
     ) -> None:
-        if any(tensor is m for m in mutated):
+        if mutated and any(tensor is m for m in mutated):
             self.identities.write(tensor, node)
         else:
-            view = func.is_view or node.op in LAYOUT
+            view = node.op in LAYOUT or func.is_view
             self.identities.bind(tensor, node, fresh=not view)
         made = node.op not in LAYOUT and node.on_scores != SCORES
         if made and node.kind >= Kind.PARAMETER and tensor.is_floating_point() and tensor.dim():
@@ -227,11 +242,9 @@ class Recorder(TorchDispatchMode, Recording):
     def _describe(
         self,
         node: Node,
-        func: Any,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
         sources: list[torch.Tensor],
         tensor: torch.Tensor,
+        recorded: tuple[Any, ...] | None,
     ) -> None:
         if node.kind <= Kind.PARAMETER and tensor.numel() == 1 and node.op != "random":
             node.value = number_in(tensor)
@@ -239,13 +252,8 @@ class Recorder(TorchDispatchMode, Recording):
         if is_index(tensor) and node.kind >= Kind.PARAMETER and tensor.numel() <= SIDE_ENTRIES:
             # What a router or a search chose cannot always be chosen again.
             node.attrs["tensor"] = tensor.detach()
-        elif node.kind >= Kind.PARAMETER and (node.on_scores != SCORES or node.op in _REARRANGES):
-            node.attrs["call"] = (
-                func,
-                by_node(args, self.identities),
-                by_node_map(kwargs, self.identities),
-                node.inputs,
-            )
+        elif recorded is not None and (node.on_scores != SCORES or node.op in _REARRANGES):
+            node.attrs["call"] = recorded
 
     def moved(self, node: Node, inputs: Sequence[Floats]) -> Floats:
         """Run an operation that only moves entries on other entries; see ``Holder``."""

@@ -14,6 +14,7 @@ import rootdk
 from rootdk.frontends._base import Trace
 from rootdk.frontends._graph.node import Kind
 from rootdk.frontends._sites.sites import build_sites, faults_of
+from rootdk.frontends._torch.arguments import tensors_in
 from rootdk.frontends._torch.fused import TorchAttending
 from rootdk.frontends._torch.recorder import Recorder
 from rootdk.frontends._torch.scopes import Scopes
@@ -37,11 +38,11 @@ def run(
 ) -> Trace:
     """One forward pass of ``model``; see ``rootdk.frontends.trace``."""
     model = getattr(model, "_orig_mod", model)
-    inputs = _tensors([args, kwargs])
+    inputs = tensors_in([args, kwargs])
     require_values(model, inputs)
     state, reason = model_state(model)
     size = sum(p.numel() * p.element_size() for p in model.parameters())
-    recorder = Recorder(max(_BUDGET, size // 2))
+    recorder = Recorder(max(_BUDGET, size // 8))
     scopes = Scopes(model, recorder)
     attending = TorchAttending(
         recorder,
@@ -90,7 +91,7 @@ def _register(recorder: Recorder, model: torch.nn.Module, inputs: list[torch.Ten
     for module in model.modules():
         for name, value in vars(module).items():
             if not name.startswith("_"):
-                for tensor in _tensors([value]):
+                for tensor in tensors_in(value):
                     if recorder.identities.find(tensor) is None:
                         recorder.leaf(tensor, "constant", Kind.CONSTANT)
     for tensor in inputs:
@@ -98,16 +99,6 @@ def _register(recorder: Recorder, model: torch.nn.Module, inputs: list[torch.Ten
             continue
         floating = tensor.is_floating_point() or tensor.is_complex()
         recorder.leaf(tensor, "input", Kind.ACTIVATION if floating else Kind.INDEX)
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    if isinstance(values, torch.Tensor):
-        return [values]
-    if isinstance(values, Mapping):
-        return [t for v in values.values() for t in _tensors(v)]
-    if isinstance(values, (list, tuple, set)):
-        return [t for v in values for t in _tensors(v)]
-    return []
 
 
 def _environment(

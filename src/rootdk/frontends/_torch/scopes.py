@@ -12,6 +12,7 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
+from rootdk.frontends._torch.arguments import tensors_in
 from rootdk.frontends._torch.recorder import Recorder
 
 __all__ = ["Scopes"]
@@ -76,6 +77,8 @@ class Scopes:
             call, left, _ = self._stack.pop()
             if left is module:
                 self._mark_exit(call, output)
+                outer = self._stack[-1][0] if self._stack else 0
+                self.recorder.retainer.leave(call, outer, tensors_in(output))
                 break
         self._publish()
 
@@ -85,8 +88,10 @@ class Scopes:
         node = self.recorder.identities.find(output)
         if node is not None and node.scope and node.scope[-1] == call:
             node.attrs["exit_of"] = call
-            if self.recorder.retainer.value(node) is None:
-                self.recorder.retainer.keep(node, output.detach())
+            if not self.recorder.retainer.holds(node):
+                # A hook runs under the mode, which would record what is done here.
+                with torch._C._DisableTorchDispatch():
+                    self.recorder.retainer.keep(node, output.detach())
 
     def _publish(self) -> None:
         self.recorder.scope = tuple(call for call, _, _ in self._stack)

@@ -1,0 +1,160 @@
+"""Values kept alive for the verification: those that it may still ask for, and few others."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rootdk.frontends._graph.node import Node
+from rootdk.frontends._torch.identity import storage_key
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Retainer"]
+
+_LEFT_BEHIND = 16 << 20
+
+
+def _bytes_of(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage().nbytes())
+
+
+def _witness(tensor: torch.Tensor) -> torch.Tensor:
+    """A few entries of the first and the last row."""
+    size, stride = tensor.shape, tensor.stride()
+    if not size:
+        return tensor
+    few = min(size[-1], 8)
+    if len(size) == 1:
+        return tensor.as_strided((few,), stride)
+    # One view instead of a chain of slices: this is done for every value that is held.
+    step = max(size[-2] - 1, 1) * stride[-2]
+    return tensor.as_strided((min(size[-2], 2), few), (step, stride[-1]))
+
+
+class Retainer:
+    """Keeps the latest values alive, up to a number of bytes, for the verification.
+
+    Terminals are known only once a product is reached, so all recent candidates are held; a
+    tensor that is about to be written in place is copied first. What is counted is storages, which
+    a projection's output shares with every view of it. There is always room for ``room`` of the
+    largest: so many fit between a projection and the product that it enters.
+
+    What was made inside a module and not handed out is out of reach once the module is left,
+    unless somebody put it aside: of such values no more than ``left_behind`` bytes stay. Those
+    that a verification has asked for (keys that later layers share) stay up to ``budget``.
+    """
+
+    def __init__(self, budget: int, *, room: int = 16, left_behind: int = _LEFT_BEHIND) -> None:
+        self.room, self.left_behind = room, left_behind
+        self._reach, self._budget = budget, budget
+        self._held: OrderedDict[int, torch.Tensor] = OrderedDict()
+        self._witnesses: dict[int, torch.Tensor] = {}
+        self._by_storage: dict[int, set[int]] = {}
+        self._made_in: defaultdict[int, list[int]] = defaultdict(list)
+        self._asked: set[int] = set()
+        self._unasked_behind: OrderedDict[int, None] = OrderedDict()
+        self._asked_behind: OrderedDict[int, None] = OrderedDict()
+        self._bytes = 0
+
+    def keep(self, node: Node, tensor: torch.Tensor) -> None:
+        """Hold the value of ``node``."""
+        if tensor.nelement() == 0:
+            return
+        if node.index in self._held:
+            self._drop(node.index)
+        self._budget = max(self._budget, self.room * _bytes_of(tensor))
+        self._hold(node.index, tensor)
+        self._made_in[node.scope[-1] if node.scope else 0].append(node.index)
+        self._trim(self._unasked_behind, self.left_behind)
+        self._trim(self._asked_behind, self._reach)
+        self._trim(self._held, self._budget)
+
+    def leave(self, call: int, outer: int, handed_out: Iterable[torch.Tensor]) -> None:
+        """A module call has ended, within the call ``outer``, and has returned these tensors."""
+        made = self._made_in.pop(call, None)
+        if not made:
+            return
+        out: set[int] = set()
+        for tensor in handed_out:
+            # A wrapper (of vmap, say) has no storage.
+            with suppress(RuntimeError, NotImplementedError):
+                out.add(storage_key(tensor))
+        for index in made:
+            held = self._held.get(index)
+            if held is None:
+                continue
+            if storage_key(held) in out:
+                self._made_in[outer].append(index)
+            elif index in self._asked:
+                self._asked_behind[index] = None
+            else:
+                self._unasked_behind[index] = None
+
+    def _trim(self, oldest_first: Mapping[int, object], limit: int) -> None:
+        while self._bytes > limit and oldest_first:
+            self._drop(next(iter(oldest_first)))
+
+    def _hold(self, index: int, tensor: torch.Tensor) -> None:
+        self._held[index] = tensor
+        self._witnesses[index] = _witness(tensor).clone()
+        sharing = self._by_storage.setdefault(storage_key(tensor), set())
+        if not sharing:
+            self._bytes += _bytes_of(tensor)
+        sharing.add(index)
+
+    def _drop(self, index: int) -> None:
+        tensor = self._held.pop(index)
+        self._witnesses.pop(index, None)
+        self._unasked_behind.pop(index, None)
+        self._asked_behind.pop(index, None)
+        key = storage_key(tensor)
+        sharing = self._by_storage.get(key, set())
+        sharing.discard(index)
+        if not sharing:
+            self._by_storage.pop(key, None)
+            self._bytes -= _bytes_of(tensor)
+
+    def holds(self, node: Node) -> bool:
+        """Whether the value of ``node`` is held, without asking for it."""
+        return node.index in self._held
+
+    def value(self, node: Node) -> torch.Tensor | None:
+        """The value of ``node`` when it was made; None when no longer held."""
+        held = self._held.get(node.index)
+        if held is not None:
+            self._asked.add(node.index)
+            if self._unasked_behind.pop(node.index, 0) is None:
+                self._asked_behind[node.index] = None
+        return held
+
+    def was_changed(self, node: Node) -> bool:
+        """Whether a held value was changed behind the recorder's back (through NumPy)."""
+        held, witness = self._held.get(node.index), self._witnesses.get(node.index)
+        if held is None or witness is None:
+            return False
+        now = _witness(held)
+        return not bool(((now == witness) | (now.isnan() & witness.isnan())).all())
+
+    def about_to_write(self, tensor: torch.Tensor) -> None:
+        """Copy what is held of the storage that is about to change."""
+        for index in tuple(self._by_storage.get(storage_key(tensor), ())):
+            held = self._held[index]
+            behind = [d for d in (self._unasked_behind, self._asked_behind) if index in d]
+            self._drop(index)
+            self._hold(index, held.clone())
+            for order in behind:
+                order[index] = None
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._held.clear()
+        self._witnesses.clear()
+        self._by_storage.clear()
+        self._made_in.clear()
+        self._unasked_behind.clear()
+        self._asked_behind.clear()
+        self._bytes = 0

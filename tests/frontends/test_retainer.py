@@ -1,0 +1,110 @@
+"""Values kept for the verification: what is let go of, and in which order."""
+
+from __future__ import annotations
+
+import torch
+
+from rootdk.frontends._graph.node import Kind, Node
+from rootdk.frontends._torch.retainer import Retainer
+
+
+def node(index: int, scope: tuple[int, ...] = ()) -> Node:
+    return Node(index, "mul", (), shape=(), dtype="float32", kind=Kind.ACTIVATION, scope=scope)
+
+
+def test_a_retained_value_survives_a_write_in_place() -> None:
+    retainer, made = Retainer(1 << 20), node(1)
+    tensor = torch.ones(3, 4)
+    retainer.keep(made, tensor)
+    retainer.about_to_write(tensor)
+    tensor.mul_(2.0)
+    assert torch.equal(retainer.value(made), torch.ones(3, 4))
+    assert not retainer.was_changed(made)
+
+
+def test_a_change_behind_the_recorders_back_is_seen() -> None:
+    retainer, made = Retainer(1 << 20), node(1)
+    tensor = torch.ones(3, 4)
+    retainer.keep(made, tensor)
+    tensor.numpy()[...] *= 2.0
+    assert retainer.was_changed(made)
+
+
+def test_the_oldest_values_go_first() -> None:
+    retainer = Retainer(1000, room=2)
+    nodes = [node(i) for i in range(4)]
+    for each in nodes:
+        retainer.keep(each, torch.zeros(100))
+    assert [retainer.value(each) is not None for each in nodes] == [False, False, True, True]
+
+
+def test_there_is_room_for_a_few_of_the_largest() -> None:
+    retainer = Retainer(0, room=3)
+    nodes = [node(i) for i in range(4)]
+    for each, size in zip(nodes, (1, 1, 200, 200), strict=True):
+        retainer.keep(each, torch.zeros(size))
+    assert [retainer.value(each) is not None for each in nodes] == [True, True, True, True]
+
+
+def test_views_of_one_storage_are_counted_once() -> None:
+    retainer, whole = Retainer(1000, room=1), torch.zeros(200)
+    nodes = [node(i) for i in range(4)]
+    for each, tensor in zip(nodes, (whole, whole[10:], whole[:5], whole), strict=True):
+        retainer.keep(each, tensor)
+    assert all(retainer.value(each) is not None for each in nodes)
+    retainer.keep(node(4), torch.zeros(200))
+    assert all(retainer.value(each) is None for each in nodes)
+
+
+def test_what_a_module_did_not_hand_out_goes_first() -> None:
+    retainer = Retainer(10_000, left_behind=1000)
+    inner, returned = node(1, (1, 2)), node(2, (1, 2))
+    out = torch.zeros(100)
+    retainer.keep(inner, torch.zeros(100))
+    retainer.keep(returned, out)
+    retainer.leave(2, 1, [out.view(10, 10)])
+    retainer.keep(node(3, (1,)), torch.zeros(100))
+    assert not retainer.holds(inner)
+    assert retainer.holds(returned)
+
+
+def test_what_was_asked_for_stays_when_its_module_is_left() -> None:
+    retainer = Retainer(10_000, left_behind=0)
+    asked, other = node(1, (2,)), node(2, (2,))
+    for each in (asked, other):
+        retainer.keep(each, torch.zeros(10))
+    assert retainer.value(asked) is not None
+    retainer.leave(2, 0, [])
+    retainer.keep(node(3), torch.zeros(10))
+    assert retainer.holds(asked)
+    assert not retainer.holds(other)
+
+
+def test_what_was_left_behind_and_is_asked_for_later_stays() -> None:
+    retainer = Retainer(10_000, left_behind=100)
+    late = node(1, (2,))
+    retainer.keep(late, torch.zeros(10))
+    retainer.leave(2, 0, [])
+    assert retainer.value(late) is not None
+    retainer.keep(node(2), torch.zeros(100))
+    assert retainer.holds(late)
+
+
+def test_asked_for_or_not_what_is_left_behind_has_a_bound() -> None:
+    retainer = Retainer(100, room=100, left_behind=0)
+    nodes = [node(i, (i,)) for i in range(1, 5)]
+    for each in nodes:
+        retainer.keep(each, torch.zeros(10))
+        assert retainer.value(each) is not None
+        retainer.leave(each.index, 0, [])
+    assert [retainer.holds(each) for each in nodes] == [False, False, True, True]
+
+
+def test_a_copy_of_what_was_left_behind_is_left_behind() -> None:
+    retainer = Retainer(10_000, left_behind=100)
+    tensor, made = torch.zeros(10), node(1, (2,))
+    retainer.keep(made, tensor)
+    retainer.leave(2, 0, [])
+    retainer.about_to_write(tensor)
+    retainer.keep(node(2), torch.zeros(100))
+    assert not retainer.holds(made)
