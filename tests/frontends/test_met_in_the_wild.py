@@ -375,6 +375,26 @@ def test_a_softmax_over_blocks_is_listed(seed: int) -> None:
     assert "not divided by their own sum" in listed.why
 
 
+class Decays(Attention):
+    """A recurrence in parallel: states are products, and mixed by how much is left of them."""
+
+    def attend(self, q, k, v):
+        q, k, v = (F.pad(each, (0, 0, 0, 1)).unflatten(2, (-1, 2)) for each in (q, k, v))
+        states = k.mT @ v
+        at = torch.arange(k.shape[2])
+        left = F.logsigmoid(q.mean((-2, -1))).cumsum(-1)
+        left = (left[..., :, None] - left[..., None, :]).masked_fill(at > at[:, None], -math.inf)
+        mixed = left.exp() @ states.flatten(3)
+        return (q @ mixed.unflatten(-1, states.shape[-2:])).flatten(2, 3)[:, :, :-1]
+
+
+def test_decays_are_no_exponentials_of_scores(seed: int) -> None:
+    torch.manual_seed(seed)
+    found = run(Decays())
+    assert found.sites == ()
+    assert not any("not divided by their own sum" in listed.why for listed in found.unhandled)
+
+
 class Streams(Attention):
     """Residual streams mixed by weights that a projection of them gives (hyper-connections)."""
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rootdk._lib.arrays import Array, namespace, quiet
-from rootdk.frontends._graph.node import Node
+from rootdk.frontends._graph.node import SCORES, Node
 from rootdk.frontends._graph.tags import behind_layout
 from rootdk.frontends._graph.weights import origin_of_sum
 from rootdk.frontends._sites.elsewhere import place_of
@@ -174,7 +174,9 @@ class ByHand:
             self.list_bare(node)
             return
         node.attrs["unnormalised"] = (exponential, tensors[0], tensors[1], node)
-        self._undivided[node.index] = place_of(node)
+        if exponential.inputs and exponential.inputs[0].on_scores == SCORES:
+            # Others decay with the distance, as those of a recurrence that is run in parallel.
+            self._undivided[node.index] = place_of(node)
         self._late.append(node)
         while len(self._late) > 2:
             self._late.popleft().attrs.pop("unnormalised", None)
