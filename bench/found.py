@@ -159,6 +159,37 @@ def torchvision_maxvit() -> None:
         print(f"{word}: output differs by {gap:.1e} of its largest entry")
 
 
+@torch.no_grad()
+def chronos_2() -> None:
+    """What the model's own initialisation means, and what construction leaves."""
+    from wild import operators
+
+    operators.declare()
+    from chronos.chronos2 import Chronos2CoreConfig, Chronos2Model
+
+    torch.manual_seed(SEED)
+    width, heads, head_dim, factor = 768, 12, 64, 0.05
+    model = Chronos2Model(
+        Chronos2CoreConfig(
+            d_model=width, d_kv=head_dim, d_ff=128, num_layers=1, num_heads=heads, vocab_size=2,
+            initializer_factor=factor,
+            chronos_config={
+                "context_length": 64, "output_patch_size": 8, "input_patch_size": 8,
+                "input_patch_stride": 8, "quantiles": [0.1, 0.5, 0.9], "use_reg_token": True,
+            },
+        )
+    ).eval()  # fmt: skip
+    attention = model.encoder.block[0].layer[0].self_attention
+    x = torch.randn(1, 64, width)
+    for when in ("after construction", "after _init_weights called by hand"):
+        q, k = (f(x).view(1, 64, heads, -1).transpose(1, 2) for f in (attention.q, attention.k))
+        print(
+            f"{when}: q std {attention.q.weight.std():.3g}, scores spread by {(q @ k.mT).std():.3g}"
+        )
+        model._init_weights(attention)
+    print(f"meant: q std {factor * (width * head_dim) ** -0.5:.3g}")
+
+
 FAULTS: dict[str, Callable[[], None]] = {
     f.__name__: f
     for f in (
@@ -168,6 +199,7 @@ FAULTS: dict[str, Callable[[], None]] = {
         phi4_multimodal_vision,
         x_clip,
         torchvision_maxvit,
+        chronos_2,
     )
 }
 
@@ -178,7 +210,10 @@ def main() -> None:
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     for name in sys.argv[1:] or FAULTS:
         print(f"\n{name}")
-        FAULTS[name]()
+        try:
+            FAULTS[name]()
+        except ModuleNotFoundError as missing:
+            print(f"not shown: {missing.name} is not installed")
 
 
 if __name__ == "__main__":
