@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import array_api_compat
@@ -191,6 +192,15 @@ def dtype_name(array_or_dtype: Any) -> str:
     dtype = array_or_dtype
     if not isinstance(dtype, (str, type)):
         dtype = getattr(dtype, "dtype", dtype)
+    try:
+        return _plain_name(dtype)
+    except TypeError:  # no hash, and so no dtype
+        return _plain_name.__wrapped__(dtype)
+
+
+@lru_cache(maxsize=64)
+def _plain_name(dtype: Any) -> str:
+    """Return the plain name of a dtype; NumPy puts its own together each time it is asked."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None)
     if name is None and isinstance(dtype, type):
         name = np.dtype(dtype).name

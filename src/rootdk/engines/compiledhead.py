@@ -82,6 +82,8 @@ class Head:
         scores = np.empty(keys.count, dtype=np.float32)
         self.kernels.scores_of((entries * call.scale).astype(np.float32), keys.laid, scores)
         scores = scores[first:past]
+        if call.softcap is None and not self.mask.size and not self.bias.shape[0]:
+            return np.asarray(scores - np.max(scores, initial=-np.inf))
         if call.softcap is not None:
             whole = scores + call.scale * float(np.dot(entries, keys.centre))
             scores = call.softcap * np.tanh(whole / call.softcap)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 
 import numpy as np
 
-from rootdk._lib.arrays import Array, Namespace, to_numpy
+from rootdk._lib.arrays import Array, Namespace, float_info, to_numpy
 from rootdk.engines.call import Call
-from rootdk.engines.workers import float32_at_least, hired, in_reach
+from rootdk.engines.workers import ALONE, float32_at_least, hired, in_reach
 from rootdk.stats.block import Floats, Integers
 from rootdk.stats.statistic import Statistic
 from rootdk.stats.statistics._moments import EntryMoments, merge_moments
@@ -23,6 +24,9 @@ _CHUNK = 2**19
 _WORTH = 2**20
 """Entries from which compiled code earns the time that loading it takes."""
 
+_WORTH_LOADED = 2**14
+"""The same where the scores of the call have been measured by compiled code."""
+
 SOURCES: dict[str, tuple[type[EntryMoments], str]] = {
     "query_entries": (QueryEntries, "query"),
     "key_entries": (KeyEntries, "key"),
@@ -32,8 +36,14 @@ SOURCES: dict[str, tuple[type[EntryMoments], str]] = {
 """Statistic and argument of the call, by the name of the statistic."""
 
 
-def entry_states(call: Call, names: set[str]) -> tuple[dict[str, Statistic], dict[str, str]]:
-    """Return the states of the named entry statistics, and why any is absent."""
+def entry_states(
+    call: Call, names: set[str], *, loaded: bool
+) -> tuple[dict[str, Statistic], dict[str, str]]:
+    """Return the states of the named entry statistics, and why any is absent.
+
+    ``loaded``: whether compiled code has measured the scores, so that it costs nothing to load.
+    """
+    worth = _WORTH_LOADED if loaded else _WORTH
     states: dict[str, Statistic] = {}
     absent: dict[str, str] = {}
     for name in sorted(names & set(SOURCES)):
@@ -42,19 +52,19 @@ def entry_states(call: Call, names: set[str]) -> tuple[dict[str, Statistic], dic
         if array is None:
             absent[name] = f"{argument} was not given to measure"
         else:
-            states[name] = _state(statistic, array, call)
+            states[name] = _state(statistic, array, call, worth)
     return states, absent
 
 
-def _state(statistic: type[EntryMoments], array: Array, call: Call) -> EntryMoments:
+def _state(statistic: type[EntryMoments], array: Array, call: Call, worth: int) -> EntryMoments:
     xp = call.xp
     if statistic is InputEntries:
-        moments = _moments(array.reshape((1, int(np.prod(array.shape)), 1)), xp)
+        moments = _moments(array.reshape((1, int(np.prod(array.shape)), 1)), xp, worth)
         repeats = call.num_heads
     else:
         moments = _nothing(int(array.shape[1]))
         for element in array:
-            moments = _merged(moments, _moments(element, xp))
+            moments = _merged(moments, _moments(element, xp, worth))
         repeats = call.num_heads // max(int(array.shape[1]), 1)
     count, mean, m2 = moments
     return statistic(
@@ -65,10 +75,10 @@ def _state(statistic: type[EntryMoments], array: Array, call: Call) -> EntryMome
 _Moments = tuple[Integers, Floats, Floats]
 
 
-def _moments(array: Array, xp: Namespace) -> _Moments:
+def _moments(array: Array, xp: Namespace, worth: int) -> _Moments:
     """Return the moments of each head of an array of shape (num_heads, rows, width)."""
     heads, rows, width = (int(size) for size in array.shape)
-    if heads * rows * width >= _WORTH and in_reach(array):
+    if heads * rows * width >= worth and in_reach(array):
         return _compiled_moments(array)
     moments = _nothing(heads)
     step = max(_CHUNK // max(heads * width, 1), 1)
@@ -93,11 +103,14 @@ def _compiled_moments(array: Array) -> _Moments:
     ends = np.linspace(0, rows, parts + 1).astype(int).tolist()
     spans = [(head, *span) for span in itertools.pairwise(ends) for head in range(heads)]
 
+    # Half types are widened span by span.
+    values = array if float_info(array).bits == 16 else float32_at_least(array)
+
     def of_span(span: tuple[int, int, int]) -> tuple[float, float]:
         head, start, stop = span
-        return sums.moments(np.ravel(float32_at_least(array[head, start:stop])))
+        return sums.moments(np.ravel(float32_at_least(values[head, start:stop])))
 
-    with hired() as workers:
+    with hired() if heads * rows * width >= _WORTH else nullcontext(ALONE) as workers:
         found = np.asarray(list(workers.map(of_span, spans))).reshape(parts, heads, 2)
     result = _nothing(heads)
     for (start, stop), part in zip(itertools.pairwise(ends), found, strict=True):

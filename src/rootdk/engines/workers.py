@@ -46,6 +46,10 @@ class Workers:
     map: Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
+ALONE = Workers(threads=1, map=map)
+"""The thread that asks, and no other."""
+
+
 @contextmanager
 def hired() -> Iterator[Workers]:
     """Yield as many threads as torch, or the environment, has been told to use.
@@ -56,7 +60,7 @@ def hired() -> Iterator[Workers]:
     """
     threads = _threads()
     if threads == 1:
-        yield Workers(threads=1, map=map)
+        yield ALONE
         return
     with ThreadPoolExecutor(threads - 1, thread_name_prefix="rootdk") as pool:
         yield Workers(threads=threads, map=partial(_shared, pool, threads - 1))

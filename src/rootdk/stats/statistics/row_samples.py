@@ -85,8 +85,11 @@ class RowSamples(BlockStatistic):
         keys = np.concatenate([self.visible_keys, other.visible_keys], axis=1)
         weights = np.concatenate([self.weights, other.weights], axis=1)
         # lexsort goes by its last key first: priority, then visible keys, then the weights.
-        ties = np.moveaxis(-weights, -1, 0)[::-1]
-        kept = np.lexsort((*ties, keys, priority), axis=-1)[:, :SAMPLED_ROWS]
+        order = np.lexsort((keys, priority), axis=-1)
+        if _has_ties(priority, keys, order):
+            ties = np.moveaxis(-weights, -1, 0)[::-1]
+            order = np.lexsort((*ties, keys, priority), axis=-1)
+        kept = order[:, :SAMPLED_ROWS]
         return type(self)(
             priority=np.take_along_axis(priority, kept, axis=1),
             visible_keys=np.take_along_axis(keys, kept, axis=1),
@@ -103,3 +106,10 @@ class RowSamples(BlockStatistic):
             )
             for rows, lengths in zip(self.weights, self.visible_keys, strict=True)
         )
+
+
+def _has_ties(priority: Integers, keys: Integers, order: Integers) -> bool:
+    """Tell whether any two rows stand in an order that their weights have to decide."""
+    first, then = (np.take_along_axis(each, order, axis=-1) for each in (priority, keys))
+    alike = (first[:, 1:] == first[:, :-1]) & (then[:, 1:] == then[:, :-1])
+    return bool(np.any(alike & (then[:, 1:] > 0)))
