@@ -25,7 +25,7 @@ _DECLARED = re.compile(
 _ATTENTION = re.compile(r"atte?n|attention", re.IGNORECASE)
 _ATTENTION_ITSELF = re.compile(r"(attention|attn|att)(\d*d|v\d)?$", re.IGNORECASE)
 _CLOSE = 2e-3
-LONGEST_SEARCH_SECONDS = 10.0
+LONGEST_SEARCH_SECONDS = 25.0
 
 
 def make_row(name: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -38,6 +38,16 @@ def test_the_oldest_values_go_first() -> None:
     assert [retainer.value(each) is not None for each in nodes] == [False, False, True, True]
 
 
+def test_what_was_asked_for_goes_last() -> None:
+    retainer = Retainer(1000, room=2)
+    nodes = [node(i) for i in range(3)]
+    retainer.keep(nodes[0], torch.zeros(100))
+    assert retainer.value(nodes[0]) is not None
+    for each in nodes[1:]:
+        retainer.keep(each, torch.zeros(100))
+    assert [retainer.holds(each) for each in nodes] == [True, False, True]
+
+
 def test_there_is_room_for_a_few_of_the_largest() -> None:
     retainer = Retainer(0, room=3)
     nodes = [node(i) for i in range(4)]
@@ -57,7 +67,7 @@ def test_views_of_one_storage_are_counted_once() -> None:
 
 
 def test_what_a_module_did_not_hand_out_goes_first() -> None:
-    retainer = Retainer(10_000, left_behind=1000)
+    retainer = Retainer(10_000, left_behind=300, few=0)
     inner, returned = node(1, (1, 2)), node(2, (1, 2))
     out = torch.zeros(100)
     retainer.keep(inner, torch.zeros(100))
@@ -69,7 +79,7 @@ def test_what_a_module_did_not_hand_out_goes_first() -> None:
 
 
 def test_what_was_asked_for_stays_when_its_module_is_left() -> None:
-    retainer = Retainer(10_000, left_behind=0)
+    retainer = Retainer(10_000, left_behind=0, few=0)
     asked, other = node(1, (2,)), node(2, (2,))
     for each in (asked, other):
         retainer.keep(each, torch.zeros(10))
@@ -81,30 +91,57 @@ def test_what_was_asked_for_stays_when_its_module_is_left() -> None:
 
 
 def test_what_was_left_behind_and_is_asked_for_later_stays() -> None:
-    retainer = Retainer(10_000, left_behind=100)
+    retainer = Retainer(10_000, left_behind=0, few=1)
     late = node(1, (2,))
     retainer.keep(late, torch.zeros(10))
     retainer.leave(2, 0, [])
     assert retainer.value(late) is not None
-    retainer.keep(node(2), torch.zeros(100))
+    retainer.leave(3, 0, [])
+    for index in (4, 5, 6):
+        retainer.keep(node(index, (index,)), torch.zeros(10))
+        retainer.leave(index, 0, [])
+    retainer.keep(node(7), torch.zeros(10))
     assert retainer.holds(late)
+    assert not retainer.holds(node(4))
 
 
 def test_asked_for_or_not_what_is_left_behind_has_a_bound() -> None:
-    retainer = Retainer(100, room=100, left_behind=0)
+    retainer = Retainer(100, room=100, left_behind=0, few=0)
     nodes = [node(i, (i,)) for i in range(1, 5)]
     for each in nodes:
         retainer.keep(each, torch.zeros(10))
         assert retainer.value(each) is not None
         retainer.leave(each.index, 0, [])
+    retainer.keep(node(5), torch.zeros(1))
     assert [retainer.holds(each) for each in nodes] == [False, False, True, True]
 
 
 def test_a_copy_of_what_was_left_behind_is_left_behind() -> None:
-    retainer = Retainer(10_000, left_behind=100)
+    retainer = Retainer(10_000, left_behind=30, few=0)
     tensor, made = torch.zeros(10), node(1, (2,))
     retainer.keep(made, tensor)
     retainer.leave(2, 0, [])
     retainer.about_to_write(tensor)
     retainer.keep(node(2), torch.zeros(100))
     assert not retainer.holds(made)
+
+
+def test_what_is_in_use_leaves_as_much_room_for_what_was_left_behind() -> None:
+    retainer = Retainer(10_000, left_behind=100, few=0)
+    late = node(1, (2,))
+    retainer.keep(late, torch.zeros(20))
+    retainer.leave(2, 0, [])
+    retainer.keep(node(2), torch.zeros(1000))
+    assert retainer.holds(late)
+
+
+def test_what_a_norm_made_is_as_its_callers_own() -> None:
+    retainer = Retainer(10_000, left_behind=0, few=0)
+    core = node(1, (1, 2))
+    retainer.keep(core, torch.zeros(10))
+    retainer.leave(2, 1, [], projects=False)
+    retainer.keep(node(2, (1,)), torch.zeros(10))
+    assert retainer.holds(core)
+    retainer.leave(1, 0, [])
+    retainer.keep(node(3), torch.zeros(10))
+    assert not retainer.holds(core)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,33 @@ def _witness(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((min(size[-2], 2), few), (step, stride[-1]))
 
 
+class _Behind:
+    """Values of modules that have been left, in the order in which they were, and their bytes."""
+
+    def __init__(self) -> None:
+        self._sizes: OrderedDict[int, int] = OrderedDict()
+        self.bytes = 0
+
+    def add(self, index: int, size: int) -> None:
+        self.discard(index)
+        self._sizes[index] = size
+        self.bytes += size
+
+    def discard(self, index: int) -> None:
+        self.bytes -= self._sizes.pop(index, 0)
+
+    @property
+    def oldest(self) -> int:
+        return next(iter(self._sizes))
+
+    def __contains__(self, index: int) -> bool:
+        return index in self._sizes
+
+    def clear(self) -> None:
+        self._sizes.clear()
+        self.bytes = 0
+
+
 class Retainer:
     """Keeps the latest values alive, up to a number of bytes, for the verification.
 
@@ -44,20 +71,24 @@ class Retainer:
     largest: so many fit between a projection and the product that it enters.
 
     What was made inside a module and not handed out is out of reach once the module is left,
-    unless somebody put it aside: of such values no more than ``left_behind`` bytes stay. Those
-    that a verification has asked for (keys that later layers share) stay up to ``budget``.
+    unless somebody put it aside: of such values no more than ``left_behind`` bytes stay, or ``few``
+    of the largest. Those that a verification has asked for (keys that later layers share) stay up
+    to ``budget``.
     """
 
-    def __init__(self, budget: int, *, room: int = 16, left_behind: int = _LEFT_BEHIND) -> None:
-        self.room, self.left_behind = room, left_behind
+    def __init__(
+        self, budget: int, *, room: int = 16, left_behind: int = _LEFT_BEHIND, few: int = 4
+    ) -> None:
+        self.room, self.left_behind, self.few = room, left_behind, few
+        self._largest = 0
         self._reach, self._budget = budget, budget
         self._held: OrderedDict[int, torch.Tensor] = OrderedDict()
         self._witnesses: dict[int, torch.Tensor] = {}
         self._by_storage: dict[int, set[int]] = {}
         self._made_in: defaultdict[int, list[int]] = defaultdict(list)
         self._asked: set[int] = set()
-        self._unasked_behind: OrderedDict[int, None] = OrderedDict()
-        self._asked_behind: OrderedDict[int, None] = OrderedDict()
+        self._unasked_behind = _Behind()
+        self._asked_behind = _Behind()
         self._bytes = 0
 
     def keep(self, node: Node, tensor: torch.Tensor) -> None:
@@ -66,17 +97,32 @@ class Retainer:
             return
         if node.index in self._held:
             self._drop(node.index)
-        self._budget = max(self._budget, self.room * _bytes_of(tensor))
+        self._largest = max(self._largest, _bytes_of(tensor))
+        self._budget = max(self._budget, self.room * self._largest)
         self._hold(node.index, tensor)
         self._made_in[node.scope[-1] if node.scope else 0].append(node.index)
-        self._trim(self._unasked_behind, self.left_behind)
-        self._trim(self._asked_behind, self._reach)
-        self._trim(self._held, self._budget)
+        while self._unasked_behind.bytes > max(self.left_behind, self.few * self._largest):
+            self._drop(self._unasked_behind.oldest)
+        while self._asked_behind.bytes > self._reach:
+            self._drop(self._asked_behind.oldest)
+        while self._bytes > self._budget:
+            others = (each for each in self._held if each not in self._asked)
+            oldest = next(others, node.index)
+            self._drop(oldest if oldest != node.index else next(iter(self._held)))
 
-    def leave(self, call: int, outer: int, handed_out: Iterable[torch.Tensor]) -> None:
-        """A module call has ended, within the call ``outer``, and has returned these tensors."""
+    def leave(
+        self, call: int, outer: int, handed_out: Iterable[torch.Tensor], *, projects: bool = True
+    ) -> None:
+        """A module call has ended, within the call ``outer``, and has returned these tensors.
+
+        Where it ``projects`` nothing (a norm, say), all that it made is taken as the outer call's:
+        the way from a projection to a product may begin in the middle of a norm.
+        """
         made = self._made_in.pop(call, None)
         if not made:
+            return
+        if not projects:
+            self._made_in[outer].extend(made)
             return
         out: set[int] = set()
         for tensor in handed_out:
@@ -90,13 +136,9 @@ class Retainer:
             if storage_key(held) in out:
                 self._made_in[outer].append(index)
             elif index in self._asked:
-                self._asked_behind[index] = None
+                self._asked_behind.add(index, _bytes_of(held))
             else:
-                self._unasked_behind[index] = None
-
-    def _trim(self, oldest_first: Mapping[int, object], limit: int) -> None:
-        while self._bytes > limit and oldest_first:
-            self._drop(next(iter(oldest_first)))
+                self._unasked_behind.add(index, _bytes_of(held))
 
     def _hold(self, index: int, tensor: torch.Tensor) -> None:
         self._held[index] = tensor
@@ -109,8 +151,8 @@ class Retainer:
     def _drop(self, index: int) -> None:
         tensor = self._held.pop(index)
         self._witnesses.pop(index, None)
-        self._unasked_behind.pop(index, None)
-        self._asked_behind.pop(index, None)
+        self._unasked_behind.discard(index)
+        self._asked_behind.discard(index)
         key = storage_key(tensor)
         sharing = self._by_storage.get(key, set())
         sharing.discard(index)
@@ -127,8 +169,9 @@ class Retainer:
         held = self._held.get(node.index)
         if held is not None:
             self._asked.add(node.index)
-            if self._unasked_behind.pop(node.index, 0) is None:
-                self._asked_behind[node.index] = None
+            if node.index in self._unasked_behind:
+                self._unasked_behind.discard(node.index)
+                self._asked_behind.add(node.index, _bytes_of(held))
         return held
 
     def was_changed(self, node: Node) -> bool:
@@ -147,7 +190,7 @@ class Retainer:
             self._drop(index)
             self._hold(index, held.clone())
             for order in behind:
-                order[index] = None
+                order.add(index, _bytes_of(self._held[index]))
 
     def clear(self) -> None:
         """Let go of everything."""

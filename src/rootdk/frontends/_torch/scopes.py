@@ -78,7 +78,8 @@ class Scopes:
             if left is module:
                 self._mark_exit(call, output)
                 outer = self._stack[-1][0] if self._stack else 0
-                self.recorder.retainer.leave(call, outer, tensors_in(output))
+                projects = call in self.recorder.calls_with_products
+                self.recorder.retainer.leave(call, outer, tensors_in(output), projects=projects)
                 break
         self._publish()
 
