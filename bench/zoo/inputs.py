@@ -21,6 +21,7 @@ TRIES = 16
 
 _SIZES = re.compile(r"tokens:? ?(\d+),? features:? ?(\d+)")
 _EXPECTED_IMAGE = re.compile(r"doesn't match model \((\d+)\*(\d+)\)")
+_SENSES = {"vision": r"pixel|image|video", "audio": r"input_features|input_values|feature"}
 _DIMENSIONS = re.compile(r"expected (\d)(?:, got (\d))?\)")
 
 
@@ -143,6 +144,10 @@ def _repair(said: str, given: list[str], feed: Feed, known: Any) -> bool:
         return True
     if _refit(said, given, feed):
         return True
+    if found := re.search(r"initialized without an? (vision|audio)_config", said):
+        unwanted = [n for n in given if re.match(_SENSES[found[1]], n)]
+        given[:] = [n for n in given if n not in unwanted]
+        return bool(unwanted and given)
     named = re.search(r"`(\w+)` is missing", said)
     if named and named[1] in MAKERS and named[1] not in given:
         given.append(named[1])
