@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 import torch
 
+from rootdk import check
 from rootdk.frontends._graph.node import Kind, Node
 from rootdk.frontends._torch.retainer import Retainer
 
@@ -145,3 +149,28 @@ def test_what_a_norm_made_is_as_its_callers_own() -> None:
     retainer.leave(1, 0, [])
     retainer.keep(node(3), torch.zeros(10))
     assert not retainer.holds(core)
+
+
+class _Layer(torch.nn.Module):
+    """A module that projects nothing itself, but holds one that does, and a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.norm = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.inner(self.norm(x)))
+
+
+def test_a_module_projects_if_one_within_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    leave = Retainer.leave
+
+    def watched(self: Retainer, *args: Any, projects: bool) -> None:
+        seen.append(projects)
+        leave(self, *args, projects=projects)
+
+    monkeypatch.setattr(Retainer, "leave", watched)
+    check(torch.nn.Sequential(_Layer(), _Layer()), torch.ones(2, 8))
+    # Norm, projection and layer, twice, and the whole.
+    assert seen == [False, True, True, False, True, True, True]

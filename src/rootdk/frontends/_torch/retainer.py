@@ -77,7 +77,7 @@ class Retainer:
     """
 
     def __init__(
-        self, budget: int, *, room: int = 16, left_behind: int = _LEFT_BEHIND, few: int = 4
+        self, budget: int, *, room: int = 16, left_behind: int = _LEFT_BEHIND, few: int = 2
     ) -> None:
         self.room, self.left_behind, self.few = room, left_behind, few
         self._largest = 0

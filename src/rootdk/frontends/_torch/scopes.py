@@ -35,6 +35,8 @@ class Scopes:
         self.modules = dict(named)
         self._stack: list[tuple[int, torch.nn.Module, str]] = []
         self._calls = 0
+        # Calls in which another that made a product has ended.
+        self._projecting: set[int] = set()
 
     def training(self) -> bool:
         """Whether the innermost module of the model is in training mode."""
@@ -78,7 +80,9 @@ class Scopes:
             if left is module:
                 self._mark_exit(call, output)
                 outer = self._stack[-1][0] if self._stack else 0
-                projects = call in self.recorder.calls_with_products
+                projects = call in self.recorder.calls_with_products or call in self._projecting
+                if projects:
+                    self._projecting.add(outer)
                 self.recorder.retainer.leave(call, outer, tensors_in(output), projects=projects)
                 break
         self._publish()
