@@ -192,19 +192,18 @@ def dtype_name(array_or_dtype: Any) -> str:
     dtype = array_or_dtype
     if not isinstance(dtype, (str, type)):
         dtype = getattr(dtype, "dtype", dtype)
-    try:
-        return _plain_name(dtype)
-    except TypeError:  # no hash, and so no dtype
-        return _plain_name.__wrapped__(dtype)
-
-
-@lru_cache(maxsize=64)
-def _plain_name(dtype: Any) -> str:
-    """Return the plain name of a dtype; NumPy puts its own together each time it is asked."""
+    if isinstance(dtype, np.dtype):
+        return _numpy_name(dtype)
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None)
     if name is None and isinstance(dtype, type):
         name = np.dtype(dtype).name
     return str(name if name is not None else dtype).rpartition(".")[2]
+
+
+@lru_cache(maxsize=64)
+def _numpy_name(dtype: np.dtype[Any]) -> str:
+    """Return the name of a dtype of NumPy's, which puts it together each time it is asked."""
+    return str(dtype.name)
 
 
 def float_info(array_or_dtype: Any) -> FloatInfo:
