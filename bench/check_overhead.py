@@ -205,20 +205,21 @@ def main() -> None:
 def lines(name: str, attention: str, tokens: int, repeats: int, clock: Callable[[], float]) -> None:
     model, ids = build(name, tokens, attention)
     modes = [mode for mode in MODES if available(mode, name, attention)]
-    times: dict[str, list[float]] = {}
-    for mode in modes:
-        try:
-            run(mode, name, model, ids)
-        except Exception as error:
-            if mode in MODES[:2]:
-                raise
-            said = (str(error).splitlines() or [""])[0]
-            print(f"{mode} on {name}, {attention}: {type(error).__name__}: {said}", file=sys.stderr)
-            continue
-        times[mode] = []
-    for _ in range(repeats):
-        for mode, each in times.items():
-            each.append(seconds(lambda mode=mode: run(mode, name, model, ids), clock))
+    times: dict[str, list[float]] = {mode: [] for mode in modes}
+    for turn in range(1 + repeats):
+        for mode, each in list(times.items()):
+            try:
+                taken_now = seconds(lambda mode=mode: run(mode, name, model, ids), clock)
+            except Exception as error:
+                if mode in MODES[:2]:
+                    raise
+                said = (str(error).splitlines() or [""])[0]
+                where = f"{mode} on {name}, {attention}"
+                print(f"{where}: {type(error).__name__}: {said}", file=sys.stderr)
+                del times[mode]
+                continue
+            if turn:  # the first warms up
+                each.append(taken_now)
     taken = {mode: statistics.median(each) for mode, each in times.items()}
     memory = {mode: peak_mib(mode, name, tokens, attention) for mode in times}
     for mode in times:
