@@ -9,7 +9,7 @@ import pytest
 from engines.bounds import EPS_64, Bounds
 from engines.cases import CASES, Case
 
-from rootdk.engines import blocked, compiled, entries, linear, measure, operands, ragged, scatter
+from rootdk.engines import compiled, entries, linear, measure, operands, plain, ragged, scatter
 from rootdk.stats import Summary
 from rootdk.stats.quantity import quantities
 
@@ -33,7 +33,7 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(compiled, "TOGETHER", 2 * 17)
     for name_of_tile in ("TILE", "FLAT_TILE"):
         tile = {"rows": 5 * 17, "heads": 442, "all": 2**19}[block]
-        monkeypatch.setattr(blocked, name_of_tile, tile)
+        monkeypatch.setattr(plain, name_of_tile, tile)
     monkeypatch.setattr(operands, "SMALL", 0)
     monkeypatch.setattr(ragged, "CHUNK", 4)
     monkeypatch.setattr(scatter, "CHUNK", 4)

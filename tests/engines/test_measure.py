@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from rootdk import measure
 from rootdk._lib.errors import ArgumentError, ArrayError, DtypeError, ShapeError
 from rootdk.attention import visibility
-from rootdk.engines import blocked, operands, ragged
+from rootdk.engines import blocked, operands, plain, ragged
 from rootdk.engines.plan import ENGINES
 from rootdk.stats import AbsentQuantityError
 from rootdk.stats.block import Block
@@ -123,7 +123,7 @@ def test_the_spread_alone_takes_no_score(
         raise AssertionError("a block of scores was formed")
 
     monkeypatch.setattr(blocked, "run", refuse)
-    monkeypatch.setattr(blocked, "block_of", refuse)
+    monkeypatch.setattr(plain, "block_of", refuse)
     for arguments in ({}, {"causal": "bottom_right"}, {"window": (3, 0)}, {"softcap": 2.0}):
         summary = measure(*arrays, quantities=["spread", "implied_scale"], **arguments)
         assert summary.engine == "linear (numpy, float64)"
@@ -379,7 +379,7 @@ def test_memory_stays_at_a_few_blocks(rng: np.random.Generator) -> None:
     measure(query, query, quantities=names, engine="blocked")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 10 * 4 * blocked.TILE < 4 * 4096**2, "not all scores at once"
+    assert peak < 10 * 4 * plain.TILE < 4 * 4096**2, "not all scores at once"
 
 
 @pytest.mark.parametrize("arguments", [{}, {"causal": "bottom_right"}, {"window": (100, 7)}])
@@ -424,7 +424,7 @@ def test_blocks_show_the_stages_to_new_statistics(rng: np.random.Generator) -> N
     )
     call = call_of(case)
     (theirs,) = reference.blocks(call)
-    (mine,) = blocked._blocks(call, operands.operands_of(call, 0, slice(0, 4)))
+    (mine,) = plain._blocks(call, operands.operands_of(call, 0, slice(0, 4)))
     assert isinstance(mine, Block)
     np.testing.assert_array_equal(mine.visible, theirs.visible)
     assert_allclose(

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from rootdk import Summary, measure  # noqa: E402
-from rootdk.engines import blocked, operands  # noqa: E402
+from rootdk.engines import operands, plain  # noqa: E402
 
 NAMES = ["spread", "row_spread", "entropy_nats", "max_weight", "jacobian_norm", "key_std"]
 
@@ -70,8 +70,8 @@ SURROUNDINGS: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def float32_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operands, "SMALL", 0)
-    monkeypatch.setattr(blocked, "TILE", 10 * 24)
-    monkeypatch.setattr(blocked, "FLAT_TILE", 10 * 24)
+    monkeypatch.setattr(plain, "TILE", 10 * 24)
+    monkeypatch.setattr(plain, "FLAT_TILE", 10 * 24)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rootdk._lib.arrays import Array, float_info, to_numpy
-from rootdk.engines.kernels import host
+from rootdk.engines.hostarrays import host
 from rootdk.engines.tile import Tile
 from rootdk.stats.block import Booleans, Floats
 

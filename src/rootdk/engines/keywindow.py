@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from rootdk._lib.arrays import Array
-from rootdk.engines.kernels import Kernels, host
+from rootdk.engines.hostarrays import host
+from rootdk.engines.kernels import Kernels
 from rootdk.engines.scatter import pilot_of
 from rootdk.stats.block import Floats, Integers
 

@@ -9,7 +9,8 @@ import numpy as np
 from rootdk._lib.arrays import Array, float_info, to_numpy
 from rootdk.engines.call import Call, reduced_precision
 from rootdk.engines.hiding import mask_of, part_of
-from rootdk.engines.kernels import Kernels, host, kernels_of
+from rootdk.engines.hostarrays import host
+from rootdk.engines.kernels import Kernels, kernels_of
 from rootdk.engines.rowblock import RowBlock
 from rootdk.engines.tile import Tile
 from rootdk.stats.block import Floats, Integers

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rootdk._lib.errors import ArgumentError
-from rootdk.engines import blocked, compiled, fused, linear, ragged, reference
+from rootdk.engines import blocked, compiled, fused, linear, plain, ragged, reference
 from rootdk.engines.added import is_masked, is_spelt_out
 from rootdk.engines.call import Call, UnfitError
 from rootdk.engines.fill import Filled
@@ -86,7 +86,7 @@ def of_blocked(call: Call, names: set[str]) -> float:
         return 128.0 * entries + _scores(call) * each
     # What order hides from all rows of a block costs nothing; small calls are one block.
     rows = float(len(call.rows))
-    of_block = min(rows, blocked.FLAT_TILE / max(call.keys, 1)) * call.queries / max(rows, 1.0)
+    of_block = min(rows, plain.FLAT_TILE / max(call.keys, 1)) * call.queries / max(rows, 1.0)
     scores = min(_heads(call) * rows * call.keys, _scores(call) + _heads(call) * rows * of_block)
     each = call.head_dim + 140.0 + 100.0 * softmax + 70.0 * histogram
     return 0.75 * SMALL + 128.0 * entries + scores * each

@@ -9,6 +9,13 @@ from rootdk.stats.block import Floats, Integers
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _LARGEST = np.int64(2**63 - 2)
+_STEPS = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
+
+_TOGETHER = 2**16
+"""Entries that are mixed at once, so that they stay in the cache."""
 
 
 def priorities(query: Floats, visible_keys: Integers) -> Integers:
@@ -28,15 +35,25 @@ def priorities(query: Floats, visible_keys: Integers) -> Integers:
     >>> bool(numbers[0] == numbers[2]), bool(numbers[0] == numbers[1])
     (True, False)
     """
-    bits = (np.ascontiguousarray(query, dtype=np.float64) + 0.0).view(np.uint64)
-    position = np.arange(1, query.shape[-1] + 1, dtype=np.uint64)
-    entries = _mixed(bits ^ (position * _GOLDEN))
-    row = np.sum(entries, axis=-1, dtype=np.uint64) + visible_keys.astype(np.uint64) * _GOLDEN
-    return np.minimum((_mixed(row) >> np.uint64(1)).astype(np.int64), _LARGEST)
+    entries = np.ascontiguousarray(query, dtype=np.float64)
+    position = np.arange(1, query.shape[-1] + 1, dtype=np.uint64) * _GOLDEN
+    row = visible_keys.astype(np.uint64) * _GOLDEN
+    step = max(_TOGETHER // max(query.shape[0] * query.shape[-1], 1), 1)
+    for start in range(0, row.shape[-1], step):
+        some = slice(start, start + step)
+        # Adding 0 makes one of both zeros.
+        bits = (entries[:, some] + 0.0).view(np.uint64)
+        bits ^= position
+        row[:, some] += np.sum(_mixed(bits), axis=-1, dtype=np.uint64)
+    numbers = _mixed(row)
+    numbers >>= np.uint64(1)
+    return np.minimum(numbers.astype(np.int64), _LARGEST)
 
 
 def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Spread every bit over all others: the finaliser of SplitMix64 (Steele et al. 2014)."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    """Spread every bit over all, in place: the finaliser of SplitMix64 (Steele et al. 2014)."""
+    for shift, factor in _STEPS:
+        bits ^= bits >> shift
+        bits *= factor
+    bits ^= bits >> np.uint64(31)
+    return bits

@@ -254,7 +254,9 @@ def _of_edge(work: Work, query: Array, key: Array, first: Integers, past: Intege
     if work.arithmetic == "float64":
         scores -= work.kernels.as_array(mean, scores).reshape((*scores.shape[:-1], 1))
         scores = scores if ones is None else scores * ones
-    squares = np.sum(work.by_head(work.kernels.squares(scores, scores)), axis=-1)
+    of_rows = work.kernels.empty(scores.shape[:-1], scores)
+    work.kernels.squares(scores, scores, of_rows)
+    squares = np.sum(work.by_head(of_rows), axis=-1)
     if work.arithmetic == "float64":
         return _Rows(count, mean, squares, np.zeros_like(squares))
     # Not centred, which costs two passes: a mean that matters shows in the error.

@@ -8,7 +8,7 @@ import numpy as np
 
 from rootdk._lib.arrays import Array, to_numpy
 from rootdk.engines.exponentials import Exponentials
-from rootdk.engines.kernels import host
+from rootdk.engines.hostarrays import host
 from rootdk.engines.priority import priorities
 from rootdk.engines.softmax_formulas import SoftmaxFormulas
 from rootdk.engines.tile import Tile
@@ -117,9 +117,8 @@ class RowBlock(SoftmaxFormulas):
         standard += _MIDDLE
         # Whole parts up to this are the last bin's.
         standard = tile.xp.clip(standard, 0.0, HISTOGRAM_BINS - 0.5)
-        bins = tile.kernels.count_codes(
-            tile.kernels.codes(standard, tile.kernels.bytes_for(standard))
-        )
+        codes = tile.kernels.bytes_for(standard.shape, standard)
+        bins = tile.kernels.count_codes(tile.kernels.codes(standard, codes))
         # What does not count has deviation 0 exactly, and so has every score of a flat row.
         keys = tile.shape[-1]
         elsewhere = np.where(shaped, keys - self.finite_scores, keys)

@@ -13,7 +13,8 @@ import numpy as np
 
 from rootdk._lib.arrays import Array, float_info
 from rootdk.engines.call import UnfitError
-from rootdk.engines.kernels import Kernels, host
+from rootdk.engines.hostarrays import host
+from rootdk.engines.kernels import Kernels
 from rootdk.stats.block import Floats, Integers
 
 ROUNDING = 7.0 * 2.0**-23

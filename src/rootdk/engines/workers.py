@@ -51,14 +51,14 @@ ALONE = Workers(threads=1, map=map)
 
 
 @contextmanager
-def hired() -> Iterator[Workers]:
-    """Yield as many threads as torch, or the environment, has been told to use.
+def hired(most: int | None = None) -> Iterator[Workers]:
+    """Yield as many threads as torch, or the environment, has been told to use, up to a number.
 
     The one that asks is one of them; the others end with the context. They are Python's own,
     because what they run holds no lock: a pool of Numba's would stand beside torch's, and both
     would wait in loops that burn.
     """
-    threads = _threads()
+    threads = available() if most is None else min(available(), most)
     if threads == 1:
         yield ALONE
         return
@@ -92,7 +92,8 @@ def _shared(
     return found
 
 
-def _threads() -> int:
+def available() -> int:
+    """Return how many threads torch, or the environment, has been told to use."""
     if is_loaded("torch"):
         import torch
 

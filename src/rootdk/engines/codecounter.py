@@ -1,0 +1,60 @@
+"""Counting how often each bin of a histogram occurs, many scores at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rootdk._lib.arrays import Array
+from rootdk.engines.kernels import Kernels
+from rootdk.stats.block import HISTOGRAM_BINS, Integers
+
+_TOGETHER = 2**21
+"""Codes, a byte each, that are counted at once: a call for fewer costs more than they do."""
+
+
+@dataclass(eq=False)
+class CodeCounter:
+    """Counts the whole parts of numbers from 0 up to HISTOGRAM_BINS, for each head.
+
+    Attributes
+    ----------
+    kernels, heads
+        The library of the numbers, and how many heads there are.
+    """
+
+    kernels: Kernels
+    heads: int
+    _counts: Integers = field(init=False)
+    _codes: Array | None = None
+    _filled: int = 0
+
+    def __post_init__(self) -> None:
+        self._counts = np.zeros((self.heads, HISTOGRAM_BINS), dtype=np.int64)
+
+    def add(self, numbers: Array, *, less: Integers, at: int) -> None:
+        """Count (num_heads, rows, keys) numbers, of which so many of each head do not count.
+
+        Those that do not are among the numbers whose whole part is ``at``.
+        """
+        many = int(numbers.shape[1] * numbers.shape[2])
+        if self._codes is None or self._filled + many > self._codes.shape[1]:
+            self._count()
+            room = max(_TOGETHER // max(self.heads, 1), many)
+            if self._codes is None or self._codes.shape[1] < many:
+                self._codes = self.kernels.bytes_for((self.heads, room), numbers)
+        here = self._codes[:, self._filled : self._filled + many]
+        self.kernels.codes(numbers, here.reshape(numbers.shape))
+        self._filled += many
+        self._counts[:, at] -= less
+
+    def counts(self) -> Integers:
+        """Return how often each occurred, (num_heads, HISTOGRAM_BINS)."""
+        self._count()
+        return self._counts
+
+    def _count(self) -> None:
+        if self._codes is not None and self._filled:
+            self._counts += self.kernels.count_codes(self._codes[:, : self._filled])
+        self._filled = 0

@@ -1,0 +1,125 @@
+"""Where sums of flat rows are kept: with the library of the scores until many are there."""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rootdk._lib.arrays import Array
+from rootdk.engines.hostarrays import host
+from rootdk.engines.kernels import Kernels
+from rootdk.stats.block import Floats, Integers
+
+SCORES = ("squares", "greatest", "least")
+EXPONENTIALS = ("largest", "first", "weighted_gaps", "others", "other_squares", "other_cubes")
+_PLACES = {name: place for place, name in enumerate(SCORES + EXPONENTIALS)}
+
+
+class Memory(threading.local):
+    """Two pieces of memory for scores in each thread, made when first asked for."""
+
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
+        self._whole: Array | None = None
+        self._shaped: tuple[tuple[int, int, int], Array, Array] | None = None
+
+    def pieces(self, shape: tuple[int, int, int], like: Array) -> tuple[Array, Array]:
+        """Return both, of a shape."""
+        size = shape[0] * shape[1] * shape[2]
+        if self._whole is None or self._whole.shape[1] < size or self._whole.dtype != like.dtype:
+            self._whole, self._shaped = self.kernels.empty((2, size), like), None
+        if self._shaped is None or self._shaped[0] != shape:
+            first, second = (self._whole[at, :size].reshape(shape) for at in (0, 1))
+            self._shaped = shape, first, second
+        return self._shaped[1], self._shaped[2]
+
+
+class Sums(dict[str, Array]):
+    """Sums of a few rows by name, to be written where the scores are, and read on the host.
+
+    Parameters
+    ----------
+    sums : array, shape (len(names), num_heads, rows)
+        Where they are.
+    kernels : Kernels
+        Their library.
+    base : float
+        That of the exponentials: scores are in units of its logarithm.
+    """
+
+    def __init__(self, sums: Array, kernels: Kernels, base: float) -> None:
+        super().__init__(zip(_PLACES, sums, strict=False))
+        self._shared = kernels.shared(sums)
+        self.base = base
+
+    def host(self, name: str) -> npt.NDArray[Any]:
+        """Return what has been written by now."""
+        return host(self[name]) if self._shared is None else self._shared[_PLACES[name]]
+
+
+@dataclass(eq=False)
+class Found:
+    """What is known of rows: sums where the scores are, the rest on the host.
+
+    Attributes
+    ----------
+    base : float
+        That of the exponentials: scores are in units of its logarithm.
+    sums : array, shape (len(names), num_heads, rows)
+        Of scores, and of exponentials times any number of the row, ``largest``.
+    mean, taken : array of float64, shape (num_heads, rows)
+        The mean of the scores, and how much was taken off them before they were summed.
+    seen : array of int64, shape (num_heads, rows)
+        Visible keys.
+    exact : list of (indices, dict of str to array)
+        Sums of exponentials, without a largest one, that take the place of others.
+    """
+
+    base: float
+    sums: Array
+    mean: Floats
+    taken: Floats
+    seen: Integers
+    kernels: Kernels
+    exact: list[tuple[tuple[Any, ...], dict[str, Floats]]] = field(default_factory=list)
+
+    def some(self, rows: slice) -> Sums:
+        """Return the sums of some rows."""
+        return Sums(self.sums[:, :, rows], self.kernels, self.base)
+
+    @cached_property
+    def columns(self) -> dict[str, Floats]:
+        """Numbers of all rows, the scores without what centring took from them."""
+        sums = dict(zip(_PLACES, host(self.sums), strict=False))
+        seen, top = self.seen > 0, sums["greatest"] + self.taken
+        left, unit = self.seen * (self.mean - self.taken) ** 2, math.log(self.base)
+        found = {
+            "score_mean": np.where(seen, self.mean * unit, 0.0),
+            "score_m2": np.maximum(sums["squares"] - left, 0.0) * unit**2,
+            "score_min": np.where(seen, (sums["least"] + self.taken) * unit, np.inf),
+            "score_max": np.where(seen, top * unit, -np.inf),
+            "peak": top * unit,
+        }
+        if "largest" in sums:
+            found |= {name: np.where(seen, each, 0.0) for name, each in self._relative(sums)}
+        return found
+
+    def _relative(self, sums: dict[str, Floats]) -> list[tuple[str, Floats]]:
+        one = sums["largest"]
+        found = {
+            "first": sums["first"] / one,
+            "weighted_gaps": sums["weighted_gaps"] / one * math.log(self.base),
+            "others": np.maximum(sums["others"] / one - 1.0, 0.0),
+            "other_squares": np.maximum(sums["other_squares"] / one**2 - 1.0, 0.0),
+            "other_cubes": np.maximum(sums["other_cubes"] / one**3 - 1.0, 0.0),
+        }
+        for where, better in self.exact:
+            for power, (name, values) in enumerate(better.items(), start=1):
+                found[name][where] = values / one[where] ** power
+        return list(found.items())

@@ -1,0 +1,165 @@
+"""Every quantity, a block of rows at a time, with nothing but the library of the arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import NamedTuple
+
+from rootdk.engines import flatrows
+from rootdk.engines.call import Call
+from rootdk.engines.fill import empty_states, update
+from rootdk.engines.flatrows import FlatRows, Wanted
+from rootdk.engines.flatsums import Memory
+from rootdk.engines.kernels import kernels_of
+from rootdk.engines.lanes import Lanes, lanes_for
+from rootdk.engines.operands import Operands, block_of, operands_of
+from rootdk.engines.rowblock import RowBlock
+from rootdk.engines.rownumbers import SOFTMAX, RowNumbers, of_rows
+from rootdk.stats.block import Block
+from rootdk.stats.statistic import BlockStatistic, Statistic, statistics
+
+TILE = 2**19
+"""Scores in one block, unless a single row has more."""
+
+FLAT_TILE = 2**20
+"""The same where steps write over two pieces of memory, which two threads may have each."""
+
+TOGETHER = 2**14
+"""Rows of all heads whose numbers are held at once."""
+
+
+class _Done(NamedTuple):
+    """What is known of some heads of one batch element, and how it was found."""
+
+    states: dict[str, BlockStatistic]
+    arithmetic: str
+    rows: int
+
+
+def run(call: Call, names: set[str]) -> tuple[dict[str, Statistic], str]:
+    """Return the named statistics, and what ran, with nothing but the library of the arrays."""
+    call = _with_a_key(call)
+    tasks = [(heads, element) for heads in _head_slices(call) for element in range(call.batch)]
+    with lanes_for(call) as lanes:
+        # Whole heads to a lane where there are enough of them, and rows of one otherwise.
+        by_head = len(tasks) >= 2 * lanes.count
+        outer, inner = (lanes, lanes.alone) if by_head else (lanes.alone, lanes)
+        tile = max(2 * FLAT_TILE // max(lanes.count, 2), 1)
+        work = _Work(call, names, inner, tile, Memory(kernels_of(call.query)))
+        done = list(outer.map(work.measure, tasks))
+    if not done:
+        return dict(empty_states(names, call.num_heads)), f"{call.library}, nothing to compute"
+    starts = range(0, len(done), call.batch)
+    parts = [reduce(_merged, (each.states for each in done[at:][: call.batch])) for at in starts]
+    known = statistics()
+    states: dict[str, Statistic] = {
+        name: known[name].stack([part[name] for part in parts]) for name in parts[0]
+    }
+    precision = " and ".join(sorted({each.arithmetic for each in done}))
+    return states, f"{call.library}, {precision}, {max(each.rows for each in done)}×{call.keys}"
+
+
+def _merged(
+    mine: dict[str, BlockStatistic], theirs: dict[str, BlockStatistic]
+) -> dict[str, BlockStatistic]:
+    return {name: state.merge(theirs[name]) for name, state in mine.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """A call, measured some heads of one batch element at a time.
+
+    Attributes
+    ----------
+    call, names
+        What to measure.
+    lanes : Lanes
+        Threads that share the rows.
+    tile : int
+        Scores that one of them measures at once where rows are flat.
+    memory : Memory
+        Where it does so.
+    """
+
+    call: Call
+    names: set[str]
+    lanes: Lanes
+    tile: int
+    memory: Memory
+
+    def measure(self, place: tuple[slice, int]) -> _Done:
+        """Return what is known of some heads of a batch element."""
+        heads, element = place
+        call, names = self.call, self.names
+        states = empty_states(names, heads.stop - heads.start)
+        operands = operands_of(call, element, heads)
+        flat = set(filter(of_rows, names)) if flatrows.fits(call, operands) else set()
+        states |= _updated(states, flat, self._flat(operands, flat))
+        states |= _updated(states, names - flat, _blocks(call, operands))
+        rows = _step(call, operands, self.tile if flat else TILE)
+        return _Done(states, operands.arithmetic, min(rows, len(call.rows)))
+
+    def _flat(self, operands: Operands, names: set[str]) -> Iterator[RowNumbers]:
+        """Yield flat rows, in order."""
+        wanted = Wanted(
+            histogram="score_histogram" in names,
+            softmax=bool(names & SOFTMAX),
+            priorities="row_samples" in names,
+        )
+        flat = FlatRows(self.call, operands, wanted, self.memory)
+        step, rows = _step(self.call, operands, self.tile), self.call.rows
+        many = max(TOGETHER // max(operands.heads.stop - operands.heads.start, 1), 1)
+        for start in range(0, len(rows), many):
+            some = rows[start : start + many]
+            task = len(some)
+            if self.lanes.count > 1:
+                # Several for each lane, since some see fewer keys than others.
+                task = max(-(-task // (4 * self.lanes.count)), min(step // 2, task), 1)
+            tasks = [some[at : at + task] for at in range(0, len(some), task)]
+            parts = list(self.lanes.map(partial(flat.measure, step=min(step, task)), tasks))
+            yield flat.together(some, parts)
+
+
+def _with_a_key(call: Call) -> Call:
+    """Return the call, with one invisible key if it has none, so that no row is of size 0."""
+    if call.keys:
+        return call
+    like = call.query.reshape(-1)[:0]
+    batch, kv_heads, _, head_dim = call.key.shape
+    key = call.xp.zeros((batch, kv_heads, 1, head_dim), dtype=like.dtype, device=like.device)
+    hidden = call.xp.zeros((1, 1, 1, 1), dtype=call.xp.bool, device=like.device)
+    return replace(
+        call, key=key, mask=hidden, bias=None, causal=None, window=(None, None), segments=None
+    )
+
+
+def _head_slices(call: Call) -> Iterator[slice]:
+    """Yield ranges of heads: as many at once as let all their scores fit into one block."""
+    of_head = max(len(call.rows) * call.keys, 1)
+    together = min(max(TILE // of_head, 1), max(call.num_heads, 1))
+    for start in range(0, call.num_heads, together):
+        yield slice(start, min(start + together, call.num_heads))
+
+
+def _step(call: Call, operands: Operands, scores: int) -> int:
+    """Return how many rows make a block of so many scores."""
+    heads = operands.heads.stop - operands.heads.start
+    return int(max(scores // max(heads * call.keys, 1), 1))
+
+
+def _updated(
+    states: dict[str, BlockStatistic], names: set[str], blocks: Iterable[Block]
+) -> dict[str, BlockStatistic]:
+    """Return the named states with more blocks."""
+    chosen = {name: state for name, state in states.items() if name in names}
+    for block in blocks if chosen else ():
+        chosen = update(chosen, block)
+    return chosen
+
+
+def _blocks(call: Call, operands: Operands) -> Iterator[RowBlock]:
+    step = _step(call, operands, TILE)
+    for start in range(0, len(call.rows), step):
+        yield block_of(call, operands, call.rows[start : start + step])
