@@ -138,9 +138,10 @@ class _Work:
             visible_keys=counts[..., 0],
             priorities=counts[..., 1],
             histogram=bins,
-            gaps=lambda at, row: heads[at].gaps(
-                call, int(rows[row]), (int(first[row]), int(past[row]))
-            ),
+            gaps=lambda at, some: [
+                heads[at].gaps(call, int(rows[row]), (int(first[row]), int(past[row])))
+                for row in some
+            ],
         )
 
     def _tasks(self, rows: int, heads: int) -> list[tuple[int, int, int]]:

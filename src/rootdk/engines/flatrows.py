@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -20,7 +20,7 @@ from rootdk._lib.arrays import Array, to_numpy
 from rootdk.engines.call import Call
 from rootdk.engines.codecounter import CodeCounter
 from rootdk.engines.flatsums import EXPONENTIALS, SCORES, Found, Memory, Sums
-from rootdk.engines.hiding import Hidden, hidden_by
+from rootdk.engines.hiding import Edges, Hidden, hidden_by
 from rootdk.engines.hostarrays import host
 from rootdk.engines.kernels import Kernels
 from rootdk.engines.operands import Operands
@@ -72,6 +72,7 @@ class FlatRows:
     operands: Operands
     wanted: Wanted
     memory: Memory
+    _edges: Edges = field(default_factory=dict)
 
     def measure(self, rows: Integers, step: int) -> Part:
         """Return the numbers of rows, so many measured at a time."""
@@ -116,7 +117,7 @@ class FlatRows:
             priorities=columns.pop("priorities"),
             columns=columns,
             histogram=np.sum([bins for _, bins in parts], axis=0),
-            gaps=lambda head, row: self._gaps(head, rows[row : row + 1]),
+            gaps=lambda head, some: self._gaps(head, rows[some]),
         )
 
     @cached_property
@@ -181,24 +182,24 @@ class FlatRows:
         reach = first, past = call.reach(rows)
         begin = min(int(np.min(first)), call.keys - 1)
         span = slice(begin, max(int(np.max(past)), begin + 1))
-        return hidden_by(
-            call, operands.element, operands.heads, rows, reach, span, operands.key
-        ), span
+        place = operands.element, operands.heads
+        return hidden_by(call, *place, rows, reach, span, operands.key, self._edges), span
 
-    def _gaps(self, head: int, row: Integers) -> Floats:
-        """Return the scores of a row's visible keys less the largest of them."""
+    def _gaps(self, head: int, rows: Integers) -> list[Floats]:
+        """Return, for each row, the scores of its visible keys less the largest of them."""
         operands, kernels = self.operands, self.memory.kernels
-        entries = host(kernels.select(operands.query[head], row, 0))[0]
+        entries = host(kernels.select(operands.query[head], rows, 0))
         query = kernels.as_array(entries * self.call.scale, operands.key)
-        hidden, span = self._hidden(row)
+        hidden, span = self._hidden(rows)
         key = operands.key[head if operands.key.shape[0] > 1 else 0, span]
-        gaps = to_numpy(kernels.namespace.matmul(key, query[:, None])[:, 0])
-        if hidden is not None:
-            for keys, ones in hidden.parts:
-                seen = to_numpy(ones)[head if ones.shape[0] > 1 else 0, 0] > 0.0
-                gaps[keys][~seen] = -np.inf
-            gaps = gaps[gaps > -np.inf]
-        return np.asarray(gaps - np.max(gaps, initial=-np.inf))
+        scores = to_numpy(kernels.namespace.matmul(query, key.mT))
+        if hidden is None:
+            return list(scores - np.max(scores, axis=-1, keepdims=True))
+        seen = np.ones(scores.shape, dtype=np.bool_)
+        for keys, ones in hidden.parts:
+            seen[:, keys] = to_numpy(ones)[head if ones.shape[0] > 1 else 0] > 0.0
+        found = (row[of_row] for row, of_row in zip(scores, seen, strict=True))
+        return [row - np.max(row, initial=-np.inf) for row in found]
 
     def _histogram(
         self, scores: Array, sums: Sums, seen: Integers | None, work: Array, counter: CodeCounter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -42,6 +43,10 @@ def part_of(
     return part[..., span] if part.shape[2] > 1 else part
 
 
+Edges: TypeAlias = dict[tuple[bytes, bytes, int], Array]
+"""What rows see of a range of keys, by where they begin and end in it, and its length."""
+
+
 @dataclass(frozen=True, eq=False)
 class Hidden:
     """What the rows of a block do not see, by ranges of keys outside which they see all.
@@ -68,7 +73,7 @@ class Hidden:
             of_part *= ones
 
     def put_out(self, scores: Array, number: float) -> None:
-        """Add a number to what is not seen."""
+        """Add a number to what is not seen, huge beside every score."""
         for keys, ones in self.parts:
             of_part = scores[..., keys]
             of_part += (1.0 - ones) * number
@@ -82,9 +87,10 @@ def hidden_by(
     reach: tuple[Integers, Integers],
     span: slice,
     like: Array,
+    known: Edges,
 ) -> Hidden:
     """Return what rows do not see of a range of keys; numbers are of the dtype of an array."""
-    xp, kernels, (first, past) = call.xp, kernels_of(call.query), reach
+    xp, (first, past) = call.xp, reach
     if call.mask is not None:
         mask = mask_of(call, element, heads, rows, span)
         assert mask is not None
@@ -93,11 +99,30 @@ def hidden_by(
     edges = [(span.start, int(np.max(first))), (int(np.min(past)), span.stop)]
     if edges[0][1] > edges[1][0]:
         edges = [(span.start, span.stop)]
-    parts = []
-    for start, stop in edges:
-        if start < stop:
-            position = np.arange(start, stop)
-            within = (position >= first[:, None]) & (position < past[:, None])
-            ones = kernels.as_array(within.astype(np.float64), like)
-            parts.append((slice(start - span.start, stop - span.start), ones))
+    parts = [
+        (slice(start - span.start, stop - span.start), _ones(first, past, start, stop, like, known))
+        for start, stop in edges
+        if start < stop
+    ]
     return Hidden((past - first)[None], parts)
+
+
+def _ones(
+    first: Integers, past: Integers, start: int, stop: int, like: Array, known: Edges
+) -> Array:
+    """Return 1 for each key of a range that a row sees, 0 for others, (rows, keys)."""
+    many = stop - start
+    first, past = np.clip(first - start, 0, many), np.clip(past - start, 0, many)
+    place = (first.tobytes(), past.tobytes(), many)
+    if place not in known:
+        position = np.arange(many)
+        within = (position >= first[:, None]) & (position < past[:, None])
+        if len(known) >= _KNOWN:
+            known.clear()
+        # Edges of rows in causal order all look alike.
+        known[place] = kernels_of(like).as_array(within.astype(np.float64), like)
+    return known[place]
+
+
+_KNOWN = 4
+"""Edges that are remembered."""

@@ -37,6 +37,19 @@ def contiguous(indices: Integers) -> slice | None:
     return slice(start, stop) if stop - start == len(indices) else None
 
 
+def largest_first(values: Floats, most: int) -> Floats:
+    """Return at most so many of some numbers, as float64.
+
+    Examples
+    --------
+    >>> largest_first(np.asarray([1.0, 3.0, 2.0]), 2).tolist()
+    [3.0, 2.0]
+    """
+    if len(values) > 2 * most:  # sorting all takes longer
+        values = np.partition(values, len(values) - most)[-most:]
+    return np.sort(values)[::-1][:most].astype(np.float64)
+
+
 def host(array: Array) -> Floats:
     """Return an array of any library as float64, on the host."""
     return to_numpy(array).astype(np.float64)

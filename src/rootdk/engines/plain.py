@@ -26,6 +26,9 @@ TILE = 2**19
 FLAT_TILE = 2**20
 """The same where steps write over two pieces of memory, which two threads may have each."""
 
+ORDERED = 256
+"""Most rows in a block where they see different keys."""
+
 TOGETHER = 2**14
 """Rows of all heads whose numbers are held at once."""
 
@@ -110,6 +113,8 @@ class _Work:
         )
         flat = FlatRows(self.call, operands, wanted, self.memory)
         step, rows = _step(self.call, operands, self.tile), self.call.rows
+        if self.call.ordered:  # so that few scores are computed that no row sees
+            step = min(step, ORDERED)
         many = max(TOGETHER // max(operands.heads.stop - operands.heads.start, 1), 1)
         for start in range(0, len(rows), many):
             some = rows[start : start + many]

@@ -234,6 +234,8 @@ class WholeBlock(Block):
         """Pseudo-random numbers of the rows."""
         return priorities(self._query, self.visible_keys)
 
-    def sorted_weights(self, head: int, row: int) -> Floats:
-        """Return the weights of one row's visible keys, largest first."""
-        return np.sort(self.weights[head, row, self.visible[head, row]])[::-1]
+    def sorted_weights(self, head: int, rows: Integers, most: int) -> list[Floats]:
+        """Return the largest weights of rows, largest first."""
+        weights, visible = self.weights[head, rows], self.visible[head, rows]
+        of_rows = zip(weights, visible, strict=True)
+        return [np.sort(row[seen])[::-1][:most] for row, seen in of_rows]

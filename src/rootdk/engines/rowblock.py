@@ -8,7 +8,7 @@ import numpy as np
 
 from rootdk._lib.arrays import Array, to_numpy
 from rootdk.engines.exponentials import Exponentials
-from rootdk.engines.hostarrays import host
+from rootdk.engines.hostarrays import host, largest_first
 from rootdk.engines.priority import priorities
 from rootdk.engines.softmax_formulas import SoftmaxFormulas
 from rootdk.engines.tile import Tile
@@ -162,7 +162,9 @@ class RowBlock(SoftmaxFormulas):
             return gaps
         return np.asarray(gaps[to_numpy(mask[head if mask.shape[0] > 1 else 0, row])])
 
-    def sorted_weights(self, head: int, row: int) -> Floats:
-        """Return the weights of one row's visible keys, largest first."""
-        descending = np.sort(np.exp(self.gaps(head, row)))[::-1]
-        return np.asarray(descending * self.max_weight[head, row])
+    def sorted_weights(self, head: int, rows: Integers, most: int) -> list[Floats]:
+        """Return the largest weights of rows, largest first."""
+        return [
+            np.exp(largest_first(self.gaps(head, int(row)), most)) * self.max_weight[head, row]
+            for row in rows
+        ]

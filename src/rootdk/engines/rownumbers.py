@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from rootdk.engines.finiterows import FiniteRows
+from rootdk.engines.hostarrays import largest_first
 from rootdk.engines.softmax_formulas import SoftmaxFormulas
 from rootdk.stats.block import Floats, Integers
 from rootdk.stats.statistic import BlockStatistic, statistics
@@ -47,8 +48,8 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
     histogram : array, shape (num_heads, HISTOGRAM_BINS)
         As of every block.
     gaps : callable
-        Takes head and row, and returns the final scores of the visible keys less the
-        largest, computed anew.
+        Takes a head and rows, and returns for each the final scores of the visible keys less
+        the largest, computed anew.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
         visible_keys: Integers,
         priorities: Integers,
         histogram: Integers,
-        gaps: Callable[[int, int], Floats],
+        gaps: Callable[[int, Integers], list[Floats]],
     ) -> None:
         self._columns = columns
         self._softmax = _Columns(columns)
@@ -120,7 +121,7 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
         """Pseudo-random numbers of the rows."""
         return self._priorities
 
-    def sorted_weights(self, head: int, row: int) -> Floats:
-        """Return the weights of one row's visible keys, largest first."""
-        descending = np.sort(self._gaps(head, row))[::-1]
-        return np.asarray(np.exp(descending, dtype=np.float64) * self.max_weight[head, row])
+    def sorted_weights(self, head: int, rows: Integers, most: int) -> list[Floats]:
+        """Return the largest weights of rows, largest first."""
+        of_rows = zip(self._gaps(head, rows), self.max_weight[head, rows], strict=True)
+        return [np.exp(largest_first(gaps, most)) * top for gaps, top in of_rows]

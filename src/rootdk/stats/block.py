@@ -168,8 +168,11 @@ class Block(ABC):
         """
 
     @abstractmethod
-    def sorted_weights(self, head: int, row: int) -> Floats:
-        """Return the weights of one row's visible keys, largest first."""
+    def sorted_weights(self, head: int, rows: Integers, most: int) -> list[Floats]:
+        """Return, for each of some rows of a head, at most so many weights, largest first.
+
+        A row with fewer visible keys has a weight for each of them.
+        """
 
 
 def total(values: npt.NDArray[Any], where: Booleans) -> Floats:

@@ -68,11 +68,13 @@ class RowSamples(BlockStatistic):
             order = np.argsort(priorities[head], kind="stable")[
                 : self._reach(priorities[head], bar)
             ]
-            for slot, row in enumerate(order[:SAMPLED_ROWS]):
-                found = True
-                weights = block.sorted_weights(head, int(row))[:SAMPLED_WEIGHTS]
-                candidates.priority[head, slot] = priorities[head, row]
-                candidates.visible_keys[head, slot] = block.visible_keys[head, row]
+            rows = order[:SAMPLED_ROWS]
+            if not len(rows):
+                continue
+            found = True
+            candidates.priority[head, : len(rows)] = priorities[head, rows]
+            candidates.visible_keys[head, : len(rows)] = block.visible_keys[head, rows]
+            for slot, weights in enumerate(block.sorted_weights(head, rows, SAMPLED_WEIGHTS)):
                 candidates.weights[head, slot, : len(weights)] = weights
         return self.merge(candidates) if found else self
 
