@@ -30,8 +30,11 @@ from rootdk.stats.block import HISTOGRAM_BINS, HISTOGRAM_REACH, Floats, Integers
 
 _PER_UNIT = HISTOGRAM_BINS / (2.0 * HISTOGRAM_REACH)
 _MIDDLE = HISTOGRAM_BINS // 2
-_HIDDEN = -1e30
-"""What stands for a score that is left out of the softmax: its exponential is 0."""
+_HIDDEN = -64.0
+"""What is added to scores that are left out of the softmax, so that none is the largest.
+
+Their exponentials are a normal number still, since others take longer, until they are made 0.
+"""
 
 _NEGLIGIBLE = 2.0**-40
 """Part of the squares of scores that their mean may have, and be left in them."""
@@ -95,9 +98,11 @@ class FlatRows:
             kernels=kernels,
         )
         counter = CodeCounter(kernels, heads)
+        reach = call.reach(rows)
         for start in range(0, len(rows), step):
             some = slice(start, min(start + step, len(rows)))
-            self._measure(rows[some], some, scaled[:, some], found, counter)
+            seen = self._hidden(rows[some], (reach[0][some], reach[1][some]))
+            self._measure(seen, some, scaled[:, some], found, counter)
         offset = call.scale * np.matmul(entries, operands.centre[:, :, None])[..., 0]
         columns: dict[str, Any] = found.columns
         for name in ("score_mean", "score_min", "score_max", "peak"):
@@ -117,7 +122,7 @@ class FlatRows:
             priorities=columns.pop("priorities"),
             columns=columns,
             histogram=np.sum([bins for _, bins in parts], axis=0),
-            gaps=lambda head, some: self._gaps(head, rows[some]),
+            gaps=lambda head, some: self._gaps_of(head, rows[some]),
         )
 
     @cached_property
@@ -126,13 +131,17 @@ class FlatRows:
         return host(xp.sum(self.operands.key, axis=-2, dtype=xp.float64))
 
     def _measure(
-        self, rows: Integers, some: slice, query: Array, found: Found, counter: CodeCounter
+        self,
+        seen: tuple[Hidden | None, slice],
+        some: slice,
+        query: Array,
+        found: Found,
+        counter: CodeCounter,
     ) -> None:
         """Measure rows that belong into some of those of what is found."""
-        kernels = self.memory.kernels
-        hidden, span = self._hidden(rows)
+        kernels, (hidden, span) = self.memory.kernels, seen
         sums = found.some(some)
-        shape = (int(query.shape[0]), len(rows), span.stop - span.start)
+        shape = (int(query.shape[0]), some.stop - some.start, span.stop - span.start)
         scores, work = self.memory.pieces(shape, self.operands.key)
         kernels.product(query, self.operands.key[:, span], scores)
         if hidden is not None:
@@ -141,13 +150,13 @@ class FlatRows:
             self._squares(scores, work, sums, found, some)
         kernels.extremes(scores, sums["least"], sums["greatest"])
         if self.wanted.histogram:
-            seen = None if hidden is None else found.seen[:, some]
-            self._histogram(scores, sums, seen, work, counter)
+            many = None if hidden is None else found.seen[:, some]
+            self._histogram(scores, sums, many, work, counter)
         if self.wanted.softmax:
             kernels.subtract(scores, sums["greatest"][..., None], scores)
             if hidden is not None:
                 hidden.put_out(scores, _HIDDEN)
-            exact = self._softmax(scores, work, sums, starts=span.start == 0)
+            exact = self._softmax(scores, work, sums, hidden, starts=span.start == 0)
             found.exact += [((head, row + some.start), better) for (head, row), better in exact]
 
     def _squares(self, scores: Array, work: Array, sums: Sums, found: Found, some: slice) -> None:
@@ -174,23 +183,31 @@ class FlatRows:
         found.taken[:, some] = mean
         kernels.squares(scores, work, sums["squares"])
 
-    def _hidden(self, rows: Integers) -> tuple[Hidden | None, slice]:
+    def _hidden(
+        self, rows: Integers, reach: tuple[Integers, Integers]
+    ) -> tuple[Hidden | None, slice]:
         """Return what rows do not see of a range of keys, if anything, and the range."""
         call, operands = self.call, self.operands
         if call.mask is None and not call.ordered:
             return None, slice(0, call.keys)
-        reach = first, past = call.reach(rows)
+        first, past = reach
         begin = min(int(np.min(first)), call.keys - 1)
         span = slice(begin, max(int(np.max(past)), begin + 1))
         place = operands.element, operands.heads
         return hidden_by(call, *place, rows, reach, span, operands.key, self._edges), span
 
-    def _gaps(self, head: int, rows: Integers) -> list[Floats]:
+    def _gaps_of(self, head: int, rows: Integers) -> list[Floats]:
         """Return, for each row, the scores of its visible keys less the largest of them."""
+        order = np.argsort(rows)
+        found = dict(zip(rows[order].tolist(), self._gaps(head, rows[order]), strict=True))
+        return [found[row] for row in rows.tolist()]
+
+    def _gaps(self, head: int, rows: Integers) -> list[Floats]:
+        """Return the same for rows that ascend."""
         operands, kernels = self.operands, self.memory.kernels
         entries = host(kernels.select(operands.query[head], rows, 0))
         query = kernels.as_array(entries * self.call.scale, operands.key)
-        hidden, span = self._hidden(rows)
+        hidden, span = self._hidden(rows, self.call.reach(rows))
         key = operands.key[head if operands.key.shape[0] > 1 else 0, span]
         scores = to_numpy(kernels.namespace.matmul(query, key.mT))
         if hidden is None:
@@ -225,11 +242,13 @@ class FlatRows:
         counter.add(work, less=elsewhere, at=_MIDDLE)
 
     def _softmax(
-        self, gaps: Array, work: Array, sums: Sums, *, starts: bool
+        self, gaps: Array, work: Array, sums: Sums, hidden: Hidden | None, *, starts: bool
     ) -> list[tuple[tuple[Any, ...], dict[str, Floats]]]:
         """Sum exponentials; gaps are lost. Return sums without a largest where it matters."""
         kernels = self.memory.kernels
         kernels.weights(gaps, sums.base, work, sums["largest"])
+        if hidden is not None:
+            hidden.leave_out(work)
         sums["first"][...] = work[..., 0] if starts else 0.0
         kernels.multiply(work, gaps, gaps)
         kernels.sums(gaps, sums["weighted_gaps"])

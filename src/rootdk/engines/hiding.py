@@ -110,9 +110,9 @@ def hidden_by(
 def _ones(
     first: Integers, past: Integers, start: int, stop: int, like: Array, known: Edges
 ) -> Array:
-    """Return 1 for each key of a range that a row sees, 0 for others, (rows, keys)."""
+    """Return 1 for each key of a range that a row sees, 0 for others, (1, rows, keys)."""
     many = stop - start
-    first, past = np.clip(first - start, 0, many), np.clip(past - start, 0, many)
+    first, past = (np.minimum(np.maximum(end - start, 0), many) for end in (first, past))
     place = (first.tobytes(), past.tobytes(), many)
     if place not in known:
         position = np.arange(many)
@@ -120,7 +120,7 @@ def _ones(
         if len(known) >= _KNOWN:
             known.clear()
         # Edges of rows in causal order all look alike.
-        known[place] = kernels_of(like).as_array(within.astype(np.float64), like)
+        known[place] = kernels_of(like).as_array(within.astype(np.float64), like)[None]
     return known[place]
 
 
