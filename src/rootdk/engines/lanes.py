@@ -19,7 +19,7 @@ from rootdk.engines.workers import ALONE, Workers, available, hired
 MOST = 4
 """Threads beyond which they wait for the interpreter."""
 
-WORTH = 2**20
+WORTH = 2**24
 """Scores of a call from which on threads of our own are worth hiring."""
 
 

@@ -88,7 +88,7 @@ def of_blocked(call: Call, names: set[str]) -> float:
     rows = float(len(call.rows))
     of_block = min(rows, plain.FLAT_TILE / max(call.keys, 1)) * call.queries / max(rows, 1.0)
     scores = min(_heads(call) * rows * call.keys, _scores(call) + _heads(call) * rows * of_block)
-    each = call.head_dim + 140.0 + 100.0 * softmax + 70.0 * histogram
+    each = call.head_dim + 60.0 + 60.0 * softmax + 50.0 * histogram
     return 0.75 * SMALL + 128.0 * entries + scores * each
 
 
