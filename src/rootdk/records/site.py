@@ -162,7 +162,10 @@ class AttentionSite:
     ``diagonal`` is its offset: query i sees the keys up to i + diagonal, or, ``only_later``, those
     after it alone. ``attends_over``: what the query and key axes were cut from in the projections'
     outputs, their positions, their features, or both across each other. ``rotated``: which of them
-    a rotation by position was applied to, where both are projections of one tensor.
+    a rotation by position was applied to, where both are projections of one tensor. ``kv_map`` and
+    ``value_map`` say for each query head which key and which value head it reads, numbered in the
+    order in which they are first read; None where heads are not shared, or it could not be told.
+    ``repeat_source`` is where the key heads were repeated.
     """
 
     name: str
@@ -175,6 +178,9 @@ class AttentionSite:
     head_dim: int
     value_dim: int | None = None
     hidden: int | None = None
+    kv_map: tuple[int, ...] | None = None
+    value_map: tuple[int, ...] | None = None
+    repeat_source: Source | None = None
     layer: int | None = None
     module_path: str = ""
     call_index: int = 0

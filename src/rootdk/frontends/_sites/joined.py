@@ -25,11 +25,12 @@ from rootdk.frontends._sites.looks import Look, Softmax, looks_at, raw_scores, v
 from rootdk.frontends._sites.masks import Masks
 from rootdk.frontends._sites.measuring import observe
 from rootdk.frontends._sites.numbers import Floats, eps_of, not_finite
-from rootdk.frontends._sites.pending import Pending, kv_heads, settle_vectors, width_of_heads
+from rootdk.frontends._sites.pending import Pending, settle_vectors, width_of_heads
 from rootdk.frontends._sites.recompute import Mismatch, check_weights
 from rootdk.frontends._sites.recording import Recording
 from rootdk.frontends._sites.replay import require_operand
 from rootdk.frontends._sites.sampling import Places
+from rootdk.frontends._sites.sharing import kv_heads
 
 __all__ = ["JoinsPieces"]
 

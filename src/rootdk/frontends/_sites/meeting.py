@@ -25,6 +25,7 @@ from rootdk.frontends._sites.measuring import largest_raw_score, row_sums
 from rootdk.frontends._sites.numbers import turned
 from rootdk.frontends._sites.pending import Pending
 from rootdk.frontends._sites.recognise import contracted_labels
+from rootdk.frontends._sites.sharing import shared_by
 from rootdk.records import Unhandled
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ class MeetsValues:
         if node.op == "matmul" and len(tensors) > 1:
             side = tensors[1 - position]
             value = _value_of(pending, side if position == 0 else turned(side))
+        if pending.kv_map is not None and value is not None:
+            pending.value_map = shared_by(value, len(set(pending.kv_map)))
         pending.summary = measure(value)
         if pending.summary is not None and pending.line is not None:
             largest = largest_raw_score(pending.line, pending.summary)
