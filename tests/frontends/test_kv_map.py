@@ -119,7 +119,8 @@ def test_the_operator_shares_in_place() -> None:
             return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
     diagnosis = rootdk.check(Kernel("repeat"), torch.randn(BATCH, LENGTH, WIDTH))
-    assert only(diagnosis).num_kv_heads == KV
+    site = only(diagnosis)
+    assert (site.num_kv_heads, site.kv_map, site.value_map) == (KV, IN_PLACE, IN_PLACE)
     assert of_heads(diagnosis) == []
 
 

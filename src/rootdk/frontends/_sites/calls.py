@@ -178,7 +178,12 @@ class Calls:
     def _share_of_call(pending: Pending, call: Call) -> None:
         """Which query heads read the same key and the same value head."""
         heads, kv = pending.shapes["num_heads"], pending.shapes["num_kv_heads"]
-        if not 1 < kv < heads or call.key.shape[1] != heads:
+        if not 1 < kv < heads:
+            return
+        if call.key.shape[1] == kv and heads % kv == 0:
+            # The operator shares them itself, in place: its output was recomputed so.
+            pending.kv_map = pending.value_map = tuple(h // (heads // kv) for h in range(heads))
+        if call.key.shape[1] != heads:
             return
         query, source = pending.node.inputs[:2]
         pending.kv_map = heads_of_keys(query, call.key, kv)
