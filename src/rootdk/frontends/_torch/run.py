@@ -16,6 +16,7 @@ from rootdk.frontends._graph.node import Kind
 from rootdk.frontends._sites.sites import build_sites, faults_of
 from rootdk.frontends._torch.arguments import tensors_in
 from rootdk.frontends._torch.fused import TorchAttending
+from rootdk.frontends._torch.quantised import holds_weights
 from rootdk.frontends._torch.recorder import Recorder
 from rootdk.frontends._torch.scopes import Scopes
 from rootdk.frontends._torch.state import Untouched, model_state, padding_kept, require_values
@@ -87,7 +88,10 @@ def _register(recorder: Recorder, model: torch.nn.Module, inputs: list[torch.Ten
     for parameter in model.parameters():
         recorder.leaf(parameter, "parameter", Kind.PARAMETER)
     for buffer in model.buffers():
-        recorder.leaf(buffer, "constant", Kind.CONSTANT)
+        if holds_weights(buffer):
+            recorder.leaf(buffer, "parameter", Kind.PARAMETER)
+        else:
+            recorder.leaf(buffer, "constant", Kind.CONSTANT)
     for module in model.modules():
         for name, value in vars(module).items():
             if not name.startswith("_"):
