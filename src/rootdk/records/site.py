@@ -18,7 +18,7 @@ __all__ = [
     "Verification",
 ]
 
-Place = Literal["query", "key", "scores", "kernel", "weights"]
+Place = Literal["query", "key", "scores", "kernel", "weights", "output"]
 FactorKind = Literal["constant", "learned", "position-dependent"]
 
 
@@ -155,6 +155,7 @@ class AttentionSite:
     Shapes follow the glossary: scores are ``(batch, num_heads, queries, keys)``. A site is
     *resolved* when ``unresolved`` is None; then ``effective_scale`` is the product of all
     constant factors from the projections to the softmax, and numbers have confirmed it.
+    ``output_factors`` are constants on the values or on what the product with them gives.
     ``expected`` is a scale that somebody declared, ``initial_std`` the standard deviation that the
     model's config declares for its initial weights; ``unconfigured`` says in words why there is no
     config that could declare either, None where one was looked for. ``term_widths`` are the
@@ -189,6 +190,7 @@ class AttentionSite:
     source: Source | None = None
     product_source: Source | None = None
     factors: tuple[Factor, ...] = ()
+    output_factors: tuple[Factor, ...] = ()
     effective_scale: float | None = None
     scale_precision: float = 0.0
     expected: Expected | None = None

@@ -133,6 +133,7 @@ class ByHand:
         pending = self.pending.get(node.index)
         if pending is not None:
             pending.met_values = True
+            node.attrs["output_of"] = node.index
             self._measure(pending, product, 0, (numbers, value))
 
     def _place(self, node: Node, exponential: Node) -> None:

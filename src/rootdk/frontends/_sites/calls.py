@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rootdk._lib.arrays import Array, dtype_name, namespace
+from rootdk.frontends._graph.beside_weights import value_factors
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.operand import OperandWalk
 from rootdk.frontends._graph.origins import attends_over, over_both
@@ -164,6 +165,7 @@ class Calls:
                 pending.observed["forbidden_weight"] = self._leak(call)
             self._compare_operands(pending, node, tensors, trails)
             self._share_of_call(pending, call)
+            pending.value_factors = value_factors(node.inputs[2], node.scope)
         except UnresolvedError as reason:
             pending.unresolved = str(reason)
             return

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rootdk._lib.arrays import Array
+from rootdk.frontends._graph.beside_weights import constant_beside, value_factors
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.tags import behind_layout
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError
@@ -60,16 +61,14 @@ class MeetsValues:
 
     def on_output_factor(self, node: Node) -> None:
         """A plain factor right after the product with the values."""
-        source = node.inputs[0]
-        for _ in range(6):
+        source, value = constant_beside(node)
+        for _ in range(6 if value is not None else 0):
             owner = source.attrs.get("output_of")
             if owner is not None:
                 pending = self.pending.get(owner) or next(
                     (p for p in self.fused if p.node.index == owner), None
                 )
                 if pending is not None and "after_output" not in pending.observed:
-                    value = float(node.attrs["scalar"])
-                    value = 1.0 / value if node.op == "div" and value else value
                     step = FactorStep(node, value, origin="a factor on the attention output")
                     pending.observed["after_output"] = step
                 return
@@ -93,6 +92,7 @@ class MeetsValues:
         node.attrs["output_of"] = pending.node.index
         if len(operands) > 1:
             other = operands[1 - position]
+            pending.value_factors = value_factors(other, node.scope)
             pending.value_dim = (
                 other.shape[-1]
                 if node.op != "matmul" or position == 0

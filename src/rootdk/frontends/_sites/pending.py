@@ -80,6 +80,7 @@ class Pending:
     kv_map: tuple[int, ...] | None = None
     value_map: tuple[int, ...] | None = None
     repeated: Node | None = None
+    value_factors: tuple[FactorStep, ...] = ()
 
     @property
     def softcap(self) -> float | None:

@@ -106,6 +106,7 @@ def _site(pending: Pending, name: str, path: str, call_index: int) -> AttentionS
         source=(pending.place or pending.node).source,
         product_source=product.source if product is not None else None,
         factors=factors,
+        output_factors=_output_factors(pending, factors),
         effective_scale=scale if resolved else None,
         scale_precision=max((f.precision for f in factors), default=0.0),
         score_terms=1 + len(widths),
@@ -141,6 +142,16 @@ def _factors(pending: Pending) -> tuple[Factor, ...]:
         if _looks_misplaced(after.value, scale, pending.shapes):
             found.append(_factor(after, "weights"))
     return tuple(found)
+
+
+def _output_factors(pending: Pending, factors: tuple[Factor, ...]) -> tuple[Factor, ...]:
+    """What multiplies the values or the output, and none of it the scores as well."""
+    after = pending.observed.get("after_output")
+    steps = [*pending.value_factors, *([after] if isinstance(after, FactorStep) else [])]
+    scores = {step.node.index for step, _ in pending.factors}
+    found = (_factor(step, "output") for step in steps if step.node.index not in scores)
+    taken = {factor.source for factor in factors if factor.place == "weights"}
+    return tuple(factor for factor in found if factor.source not in taken)
 
 
 def _looks_misplaced(value: float, scale: float, shapes: dict[str, int]) -> bool:
