@@ -81,7 +81,8 @@ class Normalisation:
     ``largest_exponent``: the largest argument that the exponential saw.
     ``second_normalisation``: the weights were normalised once more, over the keys.
     ``axis_source``: where the axis was named, if apart from the exponential.
-    ``softmax_again``: a second softmax follows. ``sink``: the denominator holds a further term.
+    ``softmax_again``: a second softmax follows. ``sink``: the denominator holds a further term;
+    ``added_after_shift``: it is this constant, beside exponentials less the row's maximum.
     """
 
     axis: Literal["keys", "queries", "heads", "batch", "other"] = "keys"
@@ -91,6 +92,7 @@ class Normalisation:
     largest_exponent: float | None = None
     separate_half: bool = False
     sink: bool = False
+    added_after_shift: float | None = None
     second_normalisation: bool = False
     softmax_again: Source | None = None
     mask_after: Source | None = None
