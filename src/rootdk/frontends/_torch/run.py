@@ -13,6 +13,7 @@ import torch
 import rootdk
 from rootdk.frontends._base import Trace
 from rootdk.frontends._graph.node import Kind
+from rootdk.frontends._outcome import outcome_remarks
 from rootdk.frontends._sites.sites import build_sites, faults_of
 from rootdk.frontends._torch.arguments import tensors_in
 from rootdk.frontends._torch.fused import TorchAttending
@@ -66,9 +67,12 @@ def run(
         stack.enter_context(padding_kept(model))
         stack.enter_context(scopes.watching())
         stack.enter_context(recorder)
-        model(*args, **kwargs)
-    remarks = faults_of(attending, recorder)
+        outcome = model(*args, **kwargs)
     pending = attending.finished()
+    remarks = (
+        *faults_of(attending, recorder),
+        *outcome_remarks(outcome, type(model).__name__, found=bool(pending)),
+    )
     sites, summaries = build_sites(pending, type(model).__name__, scopes.configs_at)
     recorder.retainer.clear()
     recorder.identities.clear()

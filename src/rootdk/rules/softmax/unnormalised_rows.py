@@ -113,7 +113,7 @@ class UnnormalisedRows(Rule):
             site,
             Severity.ERROR,
             f"{added:.6g} is added to a sum of exponentials less the row's maximum: that moves "
-            "with the maximum, as a further key of that very score, where one with a score of 0 adds "
+            "with the maximum, as a further key of that very score, where one of score 0 adds "
             f"{times}exp(-maximum){sums}",
             source=site.normalisation.axis_source or site.source,
             evidence={
