@@ -74,6 +74,40 @@ class HalfOfTwo(Design):
         return 0.5 * super().expected(q, k, v) + 0.5 * v
 
 
+@looks_wrong("a quarter of one attention and three of another, with 1/√head_dim a quarter")
+class QuarterOfOne(Design):
+    def attend(self, q, k, v):
+        scores = q @ k.mT * self.head_dim**-0.5
+        return 0.25 * (scores.softmax(-1) @ v) + 0.75 * v
+
+    def expected(self, q, k, v):
+        return 0.25 * super().expected(q, k, v) + 0.75 * v
+
+
+@looks_wrong("a branch that counts 1/√head_dim, without a projection behind it")
+class BareBranch(Design):
+    def forward(self, x):
+        h = self.norm(x)
+        q, k, v = self.split(self.query(h)), self.split(self.key(h)), self.split(self.value(h))
+        return x + self.attend(q, k, v).transpose(1, 2).flatten(2) * 0.25
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+@looks_wrong("values mixed with those of the first layer, one part of them 1/√head_dim")
+class MixedValues(Design):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("first", torch.randn(self.heads, 1, self.head_dim))
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, 0.25 * v + 0.75 * self.first)
+
+    def expected(self, q, k, v):
+        return super().expected(q, k, 0.25 * v + 0.75 * self.first)
+
+
 @looks_wrong("1/√head_dim, and as many heads as entries")
 class MeanOverHeads(Design):
     """The scale of a sum over independent heads is 1/√heads."""

@@ -88,6 +88,7 @@ class Attending(MeetsValues, ByHand, Calls, JoinsPieces):
         self._undivided: dict[int, str] = {}
         self.others: Counter[tuple[str, str, str]] = Counter()
         self._told: set[int] = set()
+        self._scaled: dict[int, Pending] = {}
 
     # -- the moments ---------------------------------------------------------------------------
 

@@ -45,6 +45,8 @@ class MeetsValues:
     others: Counter[tuple[str, str, str]]
     _told: set[int]
     _undivided: dict[int, str]
+    # Outputs that were multiplied by a constant, by the number of the product.
+    _scaled: dict[int, Pending]
 
     def on_weights_product(self, node: Node, tensors: Sequence[Array]) -> None:
         """The weights of one or more softmaxes meet the values."""
@@ -71,10 +73,18 @@ class MeetsValues:
                 if pending is not None and "after_output" not in pending.observed:
                     step = FactorStep(node, value, origin="a factor on the attention output")
                     pending.observed["after_output"] = step
+                    self._scaled[node.index] = pending
                 return
             if source.op not in LAYOUT or not source.inputs:
                 return
             source = source.inputs[0]
+
+    def on_sum(self, node: Node) -> None:
+        """A factor on an output that is added to something as it is says how much it counts."""
+        for source in node.inputs if self._scaled else ():
+            pending = self._scaled.pop(behind_layout(source).index, None)
+            if pending is not None:
+                pending.observed["output_added"] = True
 
     def _meet(
         self, pending: Pending, node: Node, operand: Node, position: int, operands: Sequence[Node]

@@ -222,6 +222,8 @@ class Recording:
             "scalar" in node.attrs or any(source.value is not None for source in node.inputs)
         ):
             listener.on_output_factor(node)
+        elif node.op in {"add", "sub"} and len(node.inputs) == 2:
+            listener.on_sum(node)
 
     def note_unhandled(self, name: str) -> None:
         """List an operation that was not understood, at the module that runs now."""

@@ -145,9 +145,14 @@ def _factors(pending: Pending) -> tuple[Factor, ...]:
 
 
 def _output_factors(pending: Pending, factors: tuple[Factor, ...]) -> tuple[Factor, ...]:
-    """What multiplies the values or the output, and none of it the scores as well."""
+    """What multiplies the values or the output, and none of it the scores as well.
+
+    A multiple that is added to something else is a weight among branches.
+    """
     after = pending.observed.get("after_output")
-    steps = [*pending.value_factors, *([after] if isinstance(after, FactorStep) else [])]
+    steps = list(pending.value_factors)
+    if isinstance(after, FactorStep) and "output_added" not in pending.observed:
+        steps.append(after)
     scores = {step.node.index for step, _ in pending.factors}
     found = (_factor(step, "output") for step in steps if step.node.index not in scores)
     taken = {factor.source for factor in factors if factor.place == "weights"}

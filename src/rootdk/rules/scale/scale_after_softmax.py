@@ -46,10 +46,10 @@ class ScaleAfterSoftmax(Rule):
     --------------------
     At a learned or position-dependent factor (a gate), at a factor that a second normalisation
     takes out again, and at dropout, whose 1/(1 - p) belongs to it and is no factor of the
-    attention. At any other factor on values or output (a gate, an average over branches, the
-    multiplier of a residual), at 1/√head_dim there where the call has head_dim heads or keys,
-    or where head_dim is 4 or less and half of everything looks the same, and at a factor that keys
-    and values share.
+    attention. At any other factor on values or output: a gate, an average over branches, the
+    multiplier of a residual. At 1/√head_dim there, where what it gives is added to something as it
+    is, where the call has head_dim heads or keys, where head_dim is 4 or less and half of
+    everything looks the same, and where keys and values share it.
 
     Of a function: where ``row_sums`` are declared with expect=, and where some weights are
     negative and the sums are not, as in a difference of two softmaxes.
