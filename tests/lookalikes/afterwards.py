@@ -39,6 +39,127 @@ class HeadGates(Design):
         return self.gates * attention(SCALE * q @ k.mT, v)
 
 
+@looks_wrong("a learned number on the output that begins as 1/√head_dim")
+class GateOfTheOutput(Design):
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Parameter(torch.tensor(SCALE))
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v) * self.gate
+
+    def expected(self, q, k, v):
+        return super().expected(q, k, v) * self.gate
+
+
+@looks_wrong("learned numbers on the heads that begin as 1/√head_dim")
+class GatesOfHeadOutputs(Design):
+    def __init__(self):
+        super().__init__()
+        self.gates = nn.Parameter(torch.full((self.heads, 1, 1), SCALE))
+
+    def attend(self, q, k, v):
+        return self.gates * ((q @ k.mT * self.head_dim**-0.5).softmax(-1) @ v)
+
+    def expected(self, q, k, v):
+        return super().expected(q, k, v) * self.gates
+
+
+@looks_wrong("a constant on the output: half of two branches")
+class HalfOfTwo(Design):
+    def attend(self, q, k, v):
+        return 0.5 * F.scaled_dot_product_attention(q, k, v) + 0.5 * v
+
+    def expected(self, q, k, v):
+        return 0.5 * super().expected(q, k, v) + 0.5 * v
+
+
+@looks_wrong("a quarter of one attention and three of another, with 1/√head_dim a quarter")
+class QuarterOfOne(Design):
+    def attend(self, q, k, v):
+        scores = q @ k.mT * self.head_dim**-0.5
+        return 0.25 * (scores.softmax(-1) @ v) + 0.75 * v
+
+    def expected(self, q, k, v):
+        return 0.25 * super().expected(q, k, v) + 0.75 * v
+
+
+@looks_wrong("a branch that counts 1/√head_dim, without a projection behind it")
+class BareBranch(Design):
+    def forward(self, x):
+        h = self.norm(x)
+        q, k, v = self.split(self.query(h)), self.split(self.key(h)), self.split(self.value(h))
+        return x + self.attend(q, k, v).transpose(1, 2).flatten(2) * 0.25
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+@looks_wrong("values mixed with those of the first layer, one part of them 1/√head_dim")
+class MixedValues(Design):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("first", torch.randn(self.heads, 1, self.head_dim))
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, 0.25 * v + 0.75 * self.first)
+
+    def expected(self, q, k, v):
+        return super().expected(q, k, 0.25 * v + 0.75 * self.first)
+
+
+@looks_wrong("1/√head_dim, and as many heads as entries")
+class MeanOverHeads(Design):
+    """The scale of a sum over independent heads is 1/√heads."""
+
+    heads = 16
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v) / math.sqrt(self.heads)
+
+    def expected(self, q, k, v):
+        return super().expected(q, k, v) / 4
+
+
+@looks_wrong("the branch is multiplied by 1/√(2·layers), which is 1/√head_dim")
+class ScaledBranch(Design):
+    """What the output projection gives is no output of the attention."""
+
+    layers = 8
+
+    def forward(self, x):
+        h = self.norm(x)
+        q, k, v = self.split(self.query(h)), self.split(self.key(h)), self.split(self.value(h))
+        branch = self.output(self.attend(q, k, v).transpose(1, 2).flatten(2))
+        return x + branch / math.sqrt(2 * self.layers)
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+@looks_wrong("the values are the keys, which carry the scale")
+class KeysAreValues(Design):
+    """One factor of the keys is the scale; as values they are what the design says they are."""
+
+    def attend(self, q, k, v):
+        k = k * self.head_dim**-0.5
+        return (q @ k.mT).softmax(-1) @ k
+
+    def expected(self, q, k, v):
+        return attention(SCALE * q @ k.mT, SCALE * k)
+
+
+@looks_wrong("1/√head_dim on the output of four channels is a half", scales=(0.5,))
+class HalfOfFourChannels(Design):
+    head_dim = 4
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v) * 0.5
+
+    def expected(self, q, k, v):
+        return attention(q @ k.mT / 2, v) / 2
+
+
 @looks_wrong("heads are mixed after the softmax", may_note=frozenset({"RDK303"}))
 class HeadsTalkAfterwards(Design):
     """A learned matrix mixes the weights of the heads; the scores are left alone."""

@@ -57,7 +57,52 @@ class GroupedEinsum(Grouped):
         return output.flatten(1, 2)
 
 
-@looks_wrong("one key head for all", may_note=frozenset({"RDK501"}))
+class GroupedApart(Design):
+    """Four query heads over two key-value heads: heads 0 and 2 share the first."""
+
+    kv_heads = 2
+
+    def expected(self, q, k, v):
+        of_head = [0, 1, 0, 1]
+        return attention(SCALE * q @ k[:, of_head].mT, v[:, of_head])
+
+
+@looks_wrong("the heads that share come first, and are named so")
+class GroupFirst(GroupedApart):
+    """The query is cut into (group, kv head): whoever writes that means it."""
+
+    def attend(self, q, k, v):
+        q = q.unflatten(1, (2, 2)) / math.sqrt(self.head_dim)
+        scores = torch.einsum("bgnqd,bnkd->bgnqk", q, k)
+        return torch.einsum("bgnqk,bnkd->bgnqd", scores.softmax(-1), v).flatten(1, 2)
+
+
+@looks_wrong("keys and values are tiled", notes=frozenset({"RDK501"}))
+class TiledHeads(GroupedApart):
+    """Trained so, it is as good as the other order."""
+
+    def attend(self, q, k, v):
+        k, v = (x.repeat(1, self.heads // self.kv_heads, 1, 1) for x in (k, v))
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+@looks_wrong("one key head is tiled")
+class OneHeadTiled(Design):
+    kv_heads = 1
+
+    def attend(self, q, k, v):
+        k, v = (x.repeat(1, self.heads, 1, 1) for x in (k, v))
+        return (q @ k.mT / math.sqrt(self.head_dim)).softmax(-1) @ v
+
+
+@looks_wrong("a code for shared heads, with a group of one")
+class NothingToShare(Design):
+    def attend(self, q, k, v):
+        k, v = (x.repeat(1, self.heads // x.shape[1], 1, 1) for x in (k, v))
+        return (q @ k.mT / math.sqrt(self.head_dim)).softmax(-1) @ v
+
+
+@looks_wrong("one key head for all")
 class OneKeyHead(Design):
     """Multi-query attention by broadcasting."""
 

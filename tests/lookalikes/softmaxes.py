@@ -46,6 +46,57 @@ class SoftmaxOne(Design):
         return exponentials / (1 + exponentials.sum(-1, keepdim=True)) @ v
 
 
+def one_more(scores, v):
+    """The weights of a softmax over the keys and one more of score 0, on the values."""
+    return torch.cat([scores, torch.zeros_like(scores[..., :1])], -1).softmax(-1)[..., :-1] @ v
+
+
+@looks_wrong("a maximum that is never below 0")
+class SoftmaxOneClamped(Design):
+    """The key of score 0 is among those whose maximum is taken."""
+
+    def attend(self, q, k, v):
+        scores = q @ k.mT * self.head_dim**-0.5
+        largest = scores.amax(-1, keepdim=True).clamp(min=0)
+        powers = (scores - largest).exp()
+        return powers / ((-largest).exp() + powers.sum(-1, keepdim=True)) @ v
+
+    def expected(self, q, k, v):
+        return one_more(SCALE * q @ k.mT, v)
+
+
+@looks_wrong("a number added to the sum, against a division by 0")
+class GuardedSum(Design):
+    def attend(self, q, k, v):
+        scores = q @ k.mT * self.head_dim**-0.5
+        powers = (scores - scores.amax(-1, keepdim=True)).exp()
+        return powers / (powers.sum(-1, keepdim=True) + 1e-6) @ v
+
+    def expected(self, q, k, v):
+        weights = (SCALE * q @ k.mT).softmax(-1)
+        return weights / (1 + 1e-6 * weights.amax(-1, keepdim=True)) @ v
+
+
+@looks_wrong("a learned number beside the sum")
+class LearnedSink(Design):
+    """A key of a learned score, whose maximum is taken with the others'."""
+
+    def __init__(self):
+        super().__init__()
+        self.sink = nn.Parameter(torch.linspace(-1.0, 1.0, self.heads)[:, None, None])
+
+    def attend(self, q, k, v):
+        scores = q @ k.mT * self.head_dim**-0.5
+        largest = scores.amax(-1, keepdim=True)
+        powers = (scores - largest).exp()
+        return powers / (powers.sum(-1, keepdim=True) + (self.sink - largest).exp()) @ v
+
+    def expected(self, q, k, v):
+        scores = SCALE * q @ k.mT
+        sinks = self.sink.expand(*scores.shape[:3], 1)
+        return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1] @ v
+
+
 @looks_wrong("weights times 0.3, and rows that sum to 0.7", sites=frozenset({1, 2}))
 class DifferenceOfSoftmaxes(Design):
     """A second attention is subtracted from the first, times a learned number."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from rootdk._lib.arrays import Array
 from rootdk.attention.masks import Causal, Window
-from rootdk.engines.call import Call, isolated, prepare
+from rootdk.engines.call import isolated, prepare
 from rootdk.engines.entries import entry_states
 from rootdk.engines.plan import run
 from rootdk.stats.quantity import needed_statistics
@@ -135,19 +135,19 @@ def measure(
         head_dim=call.head_dim,
         score_dtype=call.score_dtype,
         engines=(filled.engine,),
-        notes=_notes(call, set(states)),
+        notes=sample_notes(len(call.rows), call.queries, set(states)),
         absent={name: absent.get(name, NOT_ASKED) for name in names - set(states)},
     )
 
 
-def _notes(call: Call, names: set[str]) -> tuple[str, ...]:
+def sample_notes(measured: int, rows: int, names: set[str]) -> tuple[str, ...]:
     """Return what a sample of rows means for the numbers that it cannot do justice to."""
-    if len(call.rows) == call.queries:
+    if measured == rows:
         return ()
     bounds = [
         f"{name} is {'a lower' if member.bound_when_sampled == 'lower' else 'an upper'} bound"
         for name, member in all_quantities().items()
         if member.bound_when_sampled is not None and set(member.needs) <= names
     ]
-    note = f"{len(call.rows)} of {call.queries} query rows were measured"
+    note = f"{measured} of {rows} query rows were measured"
     return (f"{note}: {', '.join(bounds)}" if bounds else note,)

@@ -18,7 +18,7 @@ __all__ = [
     "Verification",
 ]
 
-Place = Literal["query", "key", "scores", "kernel", "weights"]
+Place = Literal["query", "key", "scores", "kernel", "weights", "output"]
 FactorKind = Literal["constant", "learned", "position-dependent"]
 
 
@@ -81,7 +81,8 @@ class Normalisation:
     ``largest_exponent``: the largest argument that the exponential saw.
     ``second_normalisation``: the weights were normalised once more, over the keys.
     ``axis_source``: where the axis was named, if apart from the exponential.
-    ``softmax_again``: a second softmax follows. ``sink``: the denominator holds a further term.
+    ``softmax_again``: a second softmax follows. ``sink``: the denominator holds a further term;
+    ``added_after_shift``: it is this constant, beside exponentials less the row's maximum.
     """
 
     axis: Literal["keys", "queries", "heads", "batch", "other"] = "keys"
@@ -91,6 +92,7 @@ class Normalisation:
     largest_exponent: float | None = None
     separate_half: bool = False
     sink: bool = False
+    added_after_shift: float | None = None
     second_normalisation: bool = False
     softmax_again: Source | None = None
     mask_after: Source | None = None
@@ -155,6 +157,7 @@ class AttentionSite:
     Shapes follow the glossary: scores are ``(batch, num_heads, queries, keys)``. A site is
     *resolved* when ``unresolved`` is None; then ``effective_scale`` is the product of all
     constant factors from the projections to the softmax, and numbers have confirmed it.
+    ``output_factors`` are constants on the values or on what the product with them gives.
     ``expected`` is a scale that somebody declared, ``initial_std`` the standard deviation that the
     model's config declares for its initial weights; ``unconfigured`` says in words why there is no
     config that could declare either, None where one was looked for. ``term_widths`` are the
@@ -162,7 +165,10 @@ class AttentionSite:
     ``diagonal`` is its offset: query i sees the keys up to i + diagonal, or, ``only_later``, those
     after it alone. ``attends_over``: what the query and key axes were cut from in the projections'
     outputs, their positions, their features, or both across each other. ``rotated``: which of them
-    a rotation by position was applied to, where both are projections of one tensor.
+    a rotation by position was applied to, where both are projections of one tensor. ``kv_map`` and
+    ``value_map`` say for each query head which key and which value head it reads, numbered in the
+    order in which they are first read; None where heads are not shared, or it could not be told.
+    ``repeat_source`` is where the key heads were repeated.
     """
 
     name: str
@@ -175,6 +181,9 @@ class AttentionSite:
     head_dim: int
     value_dim: int | None = None
     hidden: int | None = None
+    kv_map: tuple[int, ...] | None = None
+    value_map: tuple[int, ...] | None = None
+    repeat_source: Source | None = None
     layer: int | None = None
     module_path: str = ""
     call_index: int = 0
@@ -183,6 +192,7 @@ class AttentionSite:
     source: Source | None = None
     product_source: Source | None = None
     factors: tuple[Factor, ...] = ()
+    output_factors: tuple[Factor, ...] = ()
     effective_scale: float | None = None
     scale_precision: float = 0.0
     expected: Expected | None = None

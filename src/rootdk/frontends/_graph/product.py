@@ -16,6 +16,7 @@ __all__ = [
     "descends_from",
     "factors_inside",
     "find_product",
+    "is_floor",
     "is_shift",
     "term_widths",
 ]
@@ -122,10 +123,22 @@ def factors_inside(product: Product) -> tuple[FactorStep, ...]:
 
 
 def is_shift(other: Node) -> bool:
-    """Whether ``other`` is a maximum, mean or logsumexp over a whole axis of scores."""
-    while other.op in LAYOUT and other.inputs:
+    """Whether ``other`` is a maximum, mean or logsumexp over a whole axis of scores.
+
+    One that is kept from falling below a number (0, for a key of that score) is as well.
+    """
+    while other.inputs and (other.op in LAYOUT or is_floor(other)):
         other = other.inputs[0]
     return other.op in {"amax", "mean", "logsumexp"} and bool(other.inputs and other.on_scores)
+
+
+def is_floor(node: Node) -> bool:
+    """Whether a node is its first input, or one constant number where that is less."""
+    if node.op == "clamp":
+        return len(node.inputs) == 1 and set(node.attrs) & {"low", "high"} == {"low"}
+    if node.op != "maximum" or not node.attrs.get("largest", True):
+        return False
+    return len(node.inputs) == 1 or node.inputs[1].value is not None
 
 
 def descends_from(node: Node, product: Node) -> bool:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from rootdk.frontends._graph.node import Kind
+from rootdk.frontends._outcome import worth_saying
 
 __all__ = ["Leaf", "Prepared", "is_array", "prepare"]
 
@@ -25,10 +26,11 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A function of arrays alone, and the arrays."""
+    """A function of arrays alone, the arrays, and what the function itself last gave."""
 
     function: Callable[..., Any]
     leaves: tuple[Leaf, ...]
+    outcomes: list[Any]
 
 
 def is_array(value: Any) -> bool:
@@ -54,19 +56,24 @@ def prepare(
     fixed = [None if is_array(value) else value for _, value in flat]
     parameters = _parameters(learned, [*args, *kwargs.values()])
 
+    outcomes: list[Any] = []
+
     def of_arrays(*arrays: Any) -> Any:
         values = list(fixed)
         for at, array in zip(dynamic, arrays, strict=True):
             values[at] = array
         own, given, named = jax.tree_util.tree_unflatten(structure, values)
         out = function(own, *given, **named)
+        outcomes[:] = [worth_saying(out)]
+        if outcomes != [()]:
+            return []
         # What is no array cannot leave a jaxpr, and nobody asks for it.
         return [leaf for leaf in jax.tree_util.tree_leaves(out) if isinstance(leaf, jax.Array)]
 
     leaves = [
         Leaf(_words(flat[at][0]), flat[at][1], _kind(flat[at][1], parameters)) for at in dynamic
     ]
-    return Prepared(of_arrays, tuple(leaves))
+    return Prepared(of_arrays, tuple(leaves), outcomes)
 
 
 def _words(path: Sequence[Any]) -> str:

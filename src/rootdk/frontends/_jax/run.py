@@ -17,6 +17,7 @@ from rootdk.frontends._jax.models import model_of, modules_named
 from rootdk.frontends._jax.names import holders
 from rootdk.frontends._jax.state import state_of
 from rootdk.frontends._jax.tape import Tape, Value
+from rootdk.frontends._outcome import outcome_remarks
 from rootdk.frontends._sites.attend import Attending
 from rootdk.frontends._sites.sites import build_sites, faults_of
 from rootdk.records import Environment
@@ -43,6 +44,7 @@ def run(
     arrays = [leaf.array for leaf in prepared.leaves]
     with modules_named():
         closed = jax.make_jaxpr(prepared.function)(*arrays)
+    outcome = prepared.outcomes.pop() if prepared.outcomes else ()
     learned = [leaf.array for leaf in prepared.leaves if leaf.kind == Kind.PARAMETER]
     tape = Tape(max(_BUDGET, sum(int(a.nbytes) for a in learned) // 2))
     attending = Attending(
@@ -62,8 +64,12 @@ def run(
     consts = [interpreter.constant(const) for const in closed.consts]
     interpreter.run(closed.jaxpr, consts, values, Around())
     configs = [c for c in (getattr(model, "config", None),) if c is not None]
-    remarks = faults_of(attending, tape)
-    sites, summaries = build_sites(attending.finished(), known.name, lambda path: configs)
+    pending = attending.finished()
+    remarks = (
+        *faults_of(attending, tape),
+        *outcome_remarks(outcome, known.name, found=bool(pending)),
+    )
+    sites, summaries = build_sites(pending, known.name, lambda path: configs)
     tape.retainer.clear()
     state, reason = state_of(prepared.leaves)
     return Trace(

@@ -20,6 +20,7 @@ from rootdk.frontends._graph.trail import FactorStep, NotAttentionError, Unresol
 from rootdk.frontends._sites.arrange import (
     arrange,
     heads_from_path,
+    leading_labels,
     operand_tensors,
 )
 from rootdk.frontends._sites.by_hand import ByHand
@@ -35,7 +36,6 @@ from rootdk.frontends._sites.meeting import MeetsValues
 from rootdk.frontends._sites.padding import Taking
 from rootdk.frontends._sites.pending import (
     Pending,
-    kv_heads,
     settle_vectors,
     width_of_heads,
 )
@@ -51,6 +51,7 @@ from rootdk.frontends._sites.recompute import (
 )
 from rootdk.frontends._sites.recording import Recording
 from rootdk.frontends._sites.replay import require_operand
+from rootdk.frontends._sites.sharing import POSITIONS, heads_of_keys, kv_heads, repeated_at
 from rootdk.frontends._sites.tapping import kept_weights
 from rootdk.stats import Summary
 
@@ -87,6 +88,7 @@ class Attending(MeetsValues, ByHand, Calls, JoinsPieces):
         self._undivided: dict[int, str] = {}
         self.others: Counter[tuple[str, str, str]] = Counter()
         self._told: set[int] = set()
+        self._scaled: dict[int, Pending] = {}
 
     # -- the moments ---------------------------------------------------------------------------
 
@@ -208,6 +210,7 @@ class Attending(MeetsValues, ByHand, Calls, JoinsPieces):
                 f"{pending.mismatch.bound:.3g})"
             )
         self._check_operands(pending)
+        self._share(pending, key, label)
         if self.statistics:
             pending.kept = kept_weights(pending, weights, masks)
             self._later(pending, self._measurement(pending, rows, columns, scale, masks))
@@ -269,6 +272,19 @@ class Attending(MeetsValues, ByHand, Calls, JoinsPieces):
             "keys": int(keys),
             "head_dim": width_of_heads(pending, rows, columns),
         }
+
+    def _share(self, pending: Pending, key: Array, label: str) -> None:
+        """Which query heads read the same key head."""
+        assert pending.arrangement is not None
+        assert pending.line is not None
+        product, kv = pending.line.product, pending.shapes["num_kv_heads"]
+        if not 1 < kv < pending.shapes["num_heads"]:
+            return
+        query, source = self._sides(product, label)
+        labels = leading_labels(product, len(key.shape))
+        arranged = pending.arrangement.operand(key[..., :POSITIONS, :], labels)
+        pending.kv_map = heads_of_keys(query, arranged, kv)
+        pending.repeated = repeated_at(source, pending.shapes["num_heads"])
 
     def _collect_factors(self, pending: Pending) -> None:
         line = pending.line

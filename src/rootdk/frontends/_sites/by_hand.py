@@ -16,9 +16,11 @@ from rootdk.frontends._sites.measuring import row_sums
 from rootdk.frontends._sites.numbers import chosen, count
 from rootdk.frontends._sites.pending import Pending
 from rootdk.frontends._sites.recognise import (
+    added_number,
     adds_to_sum,
     exponential_behind,
     is_shifted,
+    less_row_maximum,
     reduced_dim,
 )
 from rootdk.frontends._sites.recording import Recording
@@ -107,7 +109,7 @@ class ByHand:
             return
         largest, shifted = self._exponents.get(exponential.index, (math.inf, False))
         half = exponential.dtype in {"float16", "bfloat16"}
-        facts = {
+        facts: dict[str, Any] = {
             "exponentials": "shifted" if shifted else "bare",
             "dtype": exponential.dtype,
             "largest_exponent": largest,
@@ -115,6 +117,8 @@ class ByHand:
             "sink": adds_to_sum(denominator),
             "axis_source": total.source,
         }
+        if facts["sink"] and less_row_maximum(exponential.inputs[0], dims[0]):
+            facts["added_after_shift"] = added_number(denominator, self.recorder.values)
         base_two = exponential.op == "exp2"
         scores, dim = exponential.inputs[0], dims[0]
         if late is None:
@@ -133,6 +137,7 @@ class ByHand:
         pending = self.pending.get(node.index)
         if pending is not None:
             pending.met_values = True
+            node.attrs["output_of"] = node.index
             self._measure(pending, product, 0, (numbers, value))
 
     def _place(self, node: Node, exponential: Node) -> None:

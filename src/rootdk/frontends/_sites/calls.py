@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rootdk._lib.arrays import Array, dtype_name, namespace
+from rootdk.frontends._graph.beside_weights import value_factors
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.operand import OperandWalk
 from rootdk.frontends._graph.origins import attends_over, over_both
@@ -18,10 +19,11 @@ from rootdk.frontends._sites.diagonal import Diagonal, alignment, diagonal_of, u
 from rootdk.frontends._sites.masks import hidden_by, meant_as_mask
 from rootdk.frontends._sites.measuring import measure_call
 from rootdk.frontends._sites.numbers import chosen, eps_of, is_float, lifted, not_finite, picked
-from rootdk.frontends._sites.pending import Pending, kv_heads, settle_vectors, width_of_heads
+from rootdk.frontends._sites.pending import Pending, settle_vectors, width_of_heads
 from rootdk.frontends._sites.recompute import NOTHING_SEEN, Mismatch
 from rootdk.frontends._sites.recording import Recording
 from rootdk.frontends._sites.replay import require_operand
+from rootdk.frontends._sites.sharing import heads_of_keys, kv_heads, repeated_at, shared_by
 from rootdk.frontends._sites.tapping import kept_output
 from rootdk.records import Addend
 
@@ -162,6 +164,8 @@ class Calls:
             if call.meant is not None:
                 pending.observed["forbidden_weight"] = self._leak(call)
             self._compare_operands(pending, node, tensors, trails)
+            self._share_of_call(pending, call)
+            pending.value_factors = value_factors(node.inputs[2], node.scope)
         except UnresolvedError as reason:
             pending.unresolved = str(reason)
             return
@@ -171,6 +175,23 @@ class Calls:
     def _kv_heads(self, pending: Pending, key: Node) -> int:
         here = kv_heads(key, pending.shapes["num_heads"])
         return min(here, pending.shapes["num_kv_heads"])
+
+    @staticmethod
+    def _share_of_call(pending: Pending, call: Call) -> None:
+        """Which query heads read the same key and the same value head."""
+        heads, kv = pending.shapes["num_heads"], pending.shapes["num_kv_heads"]
+        if not 1 < kv < heads:
+            return
+        if call.key.shape[1] == kv and heads % kv == 0:
+            # The operator shares them itself, in place: its output was recomputed so.
+            pending.kv_map = pending.value_map = tuple(h // (heads // kv) for h in range(heads))
+        if call.key.shape[1] != heads:
+            return
+        query, source = pending.node.inputs[:2]
+        pending.kv_map = heads_of_keys(query, call.key, kv)
+        pending.repeated = repeated_at(source, heads)
+        if pending.kv_map is not None:
+            pending.value_map = shared_by(call.value, kv)
 
     @staticmethod
     def _gather_factors(pending: Pending, trails: list[Trail], factor: FactorStep) -> None:

@@ -8,6 +8,7 @@ product that it came from; some rows of every piece that any row shows.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
@@ -25,11 +26,14 @@ from rootdk.frontends._sites.looks import Look, Softmax, looks_at, raw_scores, v
 from rootdk.frontends._sites.masks import Masks
 from rootdk.frontends._sites.measuring import observe
 from rootdk.frontends._sites.numbers import Floats, eps_of, not_finite
-from rootdk.frontends._sites.pending import Pending, kv_heads, settle_vectors, width_of_heads
+from rootdk.frontends._sites.pending import Pending, settle_vectors, width_of_heads
 from rootdk.frontends._sites.recompute import Mismatch, check_weights
 from rootdk.frontends._sites.recording import Recording
 from rootdk.frontends._sites.replay import require_operand
 from rootdk.frontends._sites.sampling import Places
+from rootdk.frontends._sites.sharing import kv_heads
+from rootdk.frontends._sites.whole_rows import rows_measured
+from rootdk.stats import Summary
 
 __all__ = ["JoinsPieces"]
 
@@ -42,9 +46,13 @@ class JoinsPieces:
 
     recorder: Recording
     rows: int
+    statistics: bool
     generator: np.random.Generator
 
     def _collect_factors(self, pending: Pending) -> None:
+        raise NotImplementedError
+
+    def _later(self, pending: Pending, measure: Callable[[Array | None], Summary | None]) -> None:
         raise NotImplementedError
 
     def _resolve_joined(
@@ -88,6 +96,10 @@ class JoinsPieces:
         _shape(pending, joined.pieces[0], swapped[0], weights, dim)
         self._check_pieces(joined, trails)
         pending.operands = "equal"
+        inside = trails[0][0].constant * trails[0][1].constant
+        measure = rows_measured(pending, softmax, looks, line.scale * inside)
+        if self.statistics and measure is not None:
+            self._later(pending, measure)
 
     def _both_trails(self, piece: Piece) -> tuple[Trail, Trail]:
         product = piece.product

@@ -48,6 +48,10 @@ class Listener(Protocol):
         """Weights were multiplied with something and summed over an axis."""
         ...
 
+    def on_sum(self, node: Node) -> None:
+        """A sum or difference of two tensors."""
+        ...
+
     def on_output_factor(self, node: Node) -> None:
         """An attention output was multiplied by a plain number."""
         ...

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rootdk._lib.arrays import Array
+from rootdk.frontends._graph.beside_weights import constant_beside, value_factors
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.tags import behind_layout
 from rootdk.frontends._graph.trail import FactorStep, UnresolvedError
@@ -25,6 +26,7 @@ from rootdk.frontends._sites.measuring import largest_raw_score, row_sums
 from rootdk.frontends._sites.numbers import turned
 from rootdk.frontends._sites.pending import Pending
 from rootdk.frontends._sites.recognise import contracted_labels
+from rootdk.frontends._sites.sharing import shared_by
 from rootdk.records import Unhandled
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ class MeetsValues:
     others: Counter[tuple[str, str, str]]
     _told: set[int]
     _undivided: dict[int, str]
+    # Outputs that were multiplied by a constant, by the number of the product.
+    _scaled: dict[int, Pending]
 
     def on_weights_product(self, node: Node, tensors: Sequence[Array]) -> None:
         """The weights of one or more softmaxes meet the values."""
@@ -59,22 +63,28 @@ class MeetsValues:
 
     def on_output_factor(self, node: Node) -> None:
         """A plain factor right after the product with the values."""
-        source = node.inputs[0]
-        for _ in range(6):
+        source, value = constant_beside(node)
+        for _ in range(6 if value is not None else 0):
             owner = source.attrs.get("output_of")
             if owner is not None:
                 pending = self.pending.get(owner) or next(
                     (p for p in self.fused if p.node.index == owner), None
                 )
                 if pending is not None and "after_output" not in pending.observed:
-                    value = float(node.attrs["scalar"])
-                    value = 1.0 / value if node.op == "div" and value else value
                     step = FactorStep(node, value, origin="a factor on the attention output")
                     pending.observed["after_output"] = step
+                    self._scaled[node.index] = pending
                 return
             if source.op not in LAYOUT or not source.inputs:
                 return
             source = source.inputs[0]
+
+    def on_sum(self, node: Node) -> None:
+        """A factor on an output that is added to something as it is says how much it counts."""
+        for source in node.inputs if self._scaled else ():
+            pending = self._scaled.pop(behind_layout(source).index, None)
+            if pending is not None:
+                pending.observed["output_added"] = True
 
     def _meet(
         self, pending: Pending, node: Node, operand: Node, position: int, operands: Sequence[Node]
@@ -92,6 +102,7 @@ class MeetsValues:
         node.attrs["output_of"] = pending.node.index
         if len(operands) > 1:
             other = operands[1 - position]
+            pending.value_factors = value_factors(other, node.scope)
             pending.value_dim = (
                 other.shape[-1]
                 if node.op != "matmul" or position == 0
@@ -113,6 +124,8 @@ class MeetsValues:
         if node.op == "matmul" and len(tensors) > 1:
             side = tensors[1 - position]
             value = _value_of(pending, side if position == 0 else turned(side))
+        if pending.kv_map is not None and value is not None:
+            pending.value_map = shared_by(value, len(set(pending.kv_map)))
         pending.summary = measure(value)
         if pending.summary is not None and pending.line is not None:
             largest = largest_raw_score(pending.line, pending.summary)

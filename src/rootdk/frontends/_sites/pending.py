@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,7 +11,7 @@ import numpy as np
 from rootdk._lib.arrays import Array, namespace, to_numpy
 from rootdk.frontends._graph.axes import Axes
 from rootdk.frontends._graph.line import ScoreLine
-from rootdk.frontends._graph.node import LAYOUT, Kind, Node
+from rootdk.frontends._graph.node import Kind, Node
 from rootdk.frontends._graph.origins import Along
 from rootdk.frontends._graph.trail import FactorStep, Trail, UnresolvedError
 from rootdk.frontends._graph.weights import WeightsTrail
@@ -28,7 +27,6 @@ __all__ = [
     "PADS",
     "Axis",
     "Pending",
-    "kv_heads",
     "settle_vectors",
     "width_of_heads",
 ]
@@ -78,26 +76,15 @@ class Pending:
 
     cap: float | None = None
     kept: Kept | None = None
+    # For each query head, the key and the value head that it reads; and where heads are repeated.
+    kv_map: tuple[int, ...] | None = None
+    value_map: tuple[int, ...] | None = None
+    repeated: Node | None = None
+    value_factors: tuple[FactorStep, ...] = ()
 
     @property
     def softcap(self) -> float | None:
         return self.line.softcap if self.line is not None else self.cap
-
-
-def kv_heads(key: Node | None, heads: int) -> int:
-    """The number of kv heads: what the key path had before its heads were repeated."""
-    node = key
-    fewest = heads
-    for _ in range(64):
-        if node is None or not node.inputs or node.op not in LAYOUT | {"mul", "div", "add"}:
-            break
-        if node.op in {"expand", "rearrange", "gather"}:
-            source = node.inputs[0]
-            have, want = math.prod(source.shape), math.prod(node.shape)
-            if 0 < have < want and want % have == 0 and heads % (want // have) == 0:
-                fewest = min(fewest, heads // (want // have))
-        node = max(node.inputs[:2], key=lambda n: n.kind)
-    return fewest
 
 
 def settle_vectors(trail: Trail, side: str) -> None:

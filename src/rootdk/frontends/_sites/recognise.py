@@ -6,18 +6,22 @@ import math
 
 from rootdk.frontends._graph.axes import Axes
 from rootdk.frontends._graph.line import ScoreLine
-from rootdk.frontends._graph.node import LAYOUT, Node
+from rootdk.frontends._graph.node import LAYOUT, Kind, Node
+from rootdk.frontends._graph.product import is_floor
 from rootdk.frontends._graph.tags import behind_layout
+from rootdk.frontends._graph.trail import Values
 from rootdk.frontends._graph.weights import origin_of_sum
 from rootdk.frontends._sites.pending import Axis, Pending
 
 __all__ = [
+    "added_number",
     "adds_to_sum",
     "contracted_labels",
     "drop_cap",
     "exponential_behind",
     "is_shifted",
     "leading_axis",
+    "less_row_maximum",
     "reduced_dim",
     "shapes_of",
 ]
@@ -42,6 +46,8 @@ def is_shifted(node: Node) -> bool:
     for _ in range(6):
         if node.op == "sub" and len(node.inputs) > 1:
             other = behind_layout(node.inputs[1])
+            while other.inputs and (is_floor(other) or other.op in LAYOUT):
+                other = behind_layout(other.inputs[0])
             return other.op in {"amax", "logsumexp"} or (
                 other.op == "mul" and any(behind_layout(s).op == "amax" for s in other.inputs)
             )
@@ -64,6 +70,31 @@ def adds_to_sum(node: Node) -> bool:
             return False
         node = node.inputs[0]
     return False
+
+
+def added_number(node: Node, values: Values) -> float | None:
+    """The one constant number that was added to a sum; None if it was something else."""
+    for _ in range(8):
+        if node.op == "add":
+            if "scalar" in node.attrs:
+                return float(node.attrs["scalar"])
+            others = [s for s in node.inputs if origin_of_sum(s) is None]
+            if len(others) != 1 or others[0].kind > Kind.INDEX:
+                return None
+            return others[0].value if others[0].value is not None else values.uniform(others[0])
+        if node.op not in LAYOUT or not node.inputs:
+            return None
+        node = node.inputs[0]
+    return None
+
+
+def less_row_maximum(node: Node, dim: int) -> bool:
+    """Whether the maximum over an axis, and nothing else, was subtracted from a tensor."""
+    node = behind_layout(node)
+    if node.op != "sub" or len(node.inputs) != 2:
+        return False
+    largest, whole = behind_layout(node.inputs[1]), math.prod(node.shape)
+    return largest.op == "amax" and math.prod(largest.shape) * node.shape[dim] == whole
 
 
 def reduced_dim(reduced: Node, scores: Node) -> int:

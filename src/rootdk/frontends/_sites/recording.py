@@ -218,8 +218,12 @@ class Recording:
             listener.on_log_weights(node, log_weights(node), [plain(s) for s in sources])
         elif node.op == "matmul" and SCORES in [s.on_scores for s in node.inputs[:2]]:
             listener.on_unnormalised(node, [plain(source) for source in sources])
-        if "scalar" in node.attrs and node.op in {"mul", "div"}:
+        if node.op in {"mul", "div"} and (
+            "scalar" in node.attrs or any(source.value is not None for source in node.inputs)
+        ):
             listener.on_output_factor(node)
+        elif node.op in {"add", "sub"} and len(node.inputs) == 2:
+            listener.on_sum(node)
 
     def note_unhandled(self, name: str) -> None:
         """List an operation that was not understood, at the module that runs now."""

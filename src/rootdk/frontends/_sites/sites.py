@@ -91,6 +91,9 @@ def _site(pending: Pending, name: str, path: str, call_index: int) -> AttentionS
         batch=shapes["batch"],
         num_heads=shapes["num_heads"],
         num_kv_heads=shapes["num_kv_heads"],
+        kv_map=pending.kv_map if resolved else None,
+        value_map=pending.value_map if resolved else None,
+        repeat_source=pending.repeated.source if pending.repeated is not None else None,
         queries=shapes["queries"],
         keys=shapes["keys"],
         head_dim=shapes["head_dim"],
@@ -103,6 +106,7 @@ def _site(pending: Pending, name: str, path: str, call_index: int) -> AttentionS
         source=(pending.place or pending.node).source,
         product_source=product.source if product is not None else None,
         factors=factors,
+        output_factors=_output_factors(pending, factors),
         effective_scale=scale if resolved else None,
         scale_precision=max((f.precision for f in factors), default=0.0),
         score_terms=1 + len(widths),
@@ -138,6 +142,21 @@ def _factors(pending: Pending) -> tuple[Factor, ...]:
         if _looks_misplaced(after.value, scale, pending.shapes):
             found.append(_factor(after, "weights"))
     return tuple(found)
+
+
+def _output_factors(pending: Pending, factors: tuple[Factor, ...]) -> tuple[Factor, ...]:
+    """What multiplies the values or the output, and none of it the scores as well.
+
+    A multiple that is added to something else is a weight among branches.
+    """
+    after = pending.observed.get("after_output")
+    steps = list(pending.value_factors)
+    if isinstance(after, FactorStep) and "output_added" not in pending.observed:
+        steps.append(after)
+    scores = {step.node.index for step, _ in pending.factors}
+    found = (_factor(step, "output") for step in steps if step.node.index not in scores)
+    taken = {factor.source for factor in factors if factor.place == "weights"}
+    return tuple(factor for factor in found if factor.source not in taken)
 
 
 def _looks_misplaced(value: float, scale: float, shapes: dict[str, int]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rootdk.frontends._torch import layout_operations
+from rootdk.frontends._torch import layout_operations, quantised
 from rootdk.frontends._torch.table import (
     TABLE,
     Lowered,
@@ -23,7 +23,7 @@ from rootdk.frontends._torch.table import (
 __all__ = ["Lowered", "lower"]
 
 # Importing the module is what enters its operations into the table.
-_ENTERED = (layout_operations,)
+_ENTERED = (layout_operations, quantised)
 
 
 def lower(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Lowered:

@@ -33,6 +33,7 @@ from rootdk.frontends._torch.arguments import (
 from rootdk.frontends._torch.frames import Frames
 from rootdk.frontends._torch.identity import Identities, Window
 from rootdk.frontends._torch.lowering import Lowered, lower
+from rootdk.frontends._torch.quantised import PACKED, packed_product
 from rootdk.frontends._torch.retainer import Retainer
 
 __all__ = ["Recorder"]
@@ -186,6 +187,8 @@ class Recorder(TorchDispatchMode, Recording):
         lowered = self._lower(func, name, args, kwargs, out)
         sources = [t for t in lowered.inputs if isinstance(t, torch.Tensor)]
         inputs = tuple(before.get(id(t)) or self._found(t) for t in sources)
+        if PACKED in lowered.attrs:
+            inputs = (*inputs, self._packed_weight(name))
         kind = kind_of(lowered.op, inputs)
         frames = self.frames.source(self.module_path, 3)
         recorded = None
@@ -220,8 +223,17 @@ class Recorder(TorchDispatchMode, Recording):
             return lower(name, args, kwargs, out)
         if func._schema.name.startswith(("prim::", "prims::")):
             return lower(name.split("::")[-1], args, kwargs, out)
+        packed = packed_product(func._schema.name, args, out)
+        if packed is not None:
+            return packed
         tensors = flat_tensors((*args, *kwargs.values()))
         return Lowered("opaque", tensors, {"name": func._schema.name, "custom": True})
+
+    def _packed_weight(self, name: str) -> Node:
+        """A weight that is no tensor, and that nobody will ask for."""
+        return self.new_node(
+            "parameter", (), shape=(), dtype="int8", kind=Kind.PARAMETER, attrs={"name": name}
+        )
 
     def _bind(
         self,

@@ -13,9 +13,11 @@ import torch
 import rootdk
 from rootdk.frontends._base import Trace
 from rootdk.frontends._graph.node import Kind
+from rootdk.frontends._outcome import outcome_remarks
 from rootdk.frontends._sites.sites import build_sites, faults_of
 from rootdk.frontends._torch.arguments import tensors_in
 from rootdk.frontends._torch.fused import TorchAttending
+from rootdk.frontends._torch.quantised import holds_weights
 from rootdk.frontends._torch.recorder import Recorder
 from rootdk.frontends._torch.scopes import Scopes
 from rootdk.frontends._torch.state import Untouched, model_state, padding_kept, require_values
@@ -65,9 +67,12 @@ def run(
         stack.enter_context(padding_kept(model))
         stack.enter_context(scopes.watching())
         stack.enter_context(recorder)
-        model(*args, **kwargs)
-    remarks = faults_of(attending, recorder)
+        outcome = model(*args, **kwargs)
     pending = attending.finished()
+    remarks = (
+        *faults_of(attending, recorder),
+        *outcome_remarks(outcome, type(model).__name__, found=bool(pending)),
+    )
     sites, summaries = build_sites(pending, type(model).__name__, scopes.configs_at)
     recorder.retainer.clear()
     recorder.identities.clear()
@@ -87,7 +92,10 @@ def _register(recorder: Recorder, model: torch.nn.Module, inputs: list[torch.Ten
     for parameter in model.parameters():
         recorder.leaf(parameter, "parameter", Kind.PARAMETER)
     for buffer in model.buffers():
-        recorder.leaf(buffer, "constant", Kind.CONSTANT)
+        if holds_weights(buffer):
+            recorder.leaf(buffer, "parameter", Kind.PARAMETER)
+        else:
+            recorder.leaf(buffer, "constant", Kind.CONSTANT)
     for module in model.modules():
         for name, value in vars(module).items():
             if not name.startswith("_"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from rootdk.records import AttentionSite, Behaviour, Factor, Normalisation, Observed, Severity
 from rootdk.rules._base import Findings, Rule
@@ -18,7 +19,8 @@ class ScaleAfterSoftmax(Rule):
 
     What it does
     ------------
-    Finds a constant factor, not 1, between the softmax and the product with the values.
+    Finds a constant factor, not 1, between the softmax and the product with the values; and
+    1/√head_dim on the values or on the output, where the scores have it already.
 
     Why it matters
     --------------
@@ -30,7 +32,9 @@ class ScaleAfterSoftmax(Rule):
     ------------------
     Read off the graph: the constant factors that act on the weights, compared with 1 at a
     relative tolerance of 0.001. Rows that are normalised again, and were seen to sum to 1, are
-    left alone.
+    left alone. A factor on the values, or right after the product with them, is compared with
+    1/√head_dim alone, and only where the scores were multiplied by that as well: then the one
+    scale stands twice. That is a warning.
 
     Of a function alone: with a constant value every row gives the same number, which is not 1.
 
@@ -42,7 +46,10 @@ class ScaleAfterSoftmax(Rule):
     --------------------
     At a learned or position-dependent factor (a gate), at a factor that a second normalisation
     takes out again, and at dropout, whose 1/(1 - p) belongs to it and is no factor of the
-    attention.
+    attention. At any other factor on values or output: a gate, an average over branches, the
+    multiplier of a residual. At 1/√head_dim there, where what it gives is added to something as it
+    is, where the call has head_dim heads or keys, where head_dim is 4 or less and half of
+    everything looks the same, and where keys and values share it.
 
     Of a function: where ``row_sums`` are declared with expect=, and where some weights are
     negative and the sums are not, as in a difference of two softmaxes.
@@ -56,7 +63,7 @@ class ScaleAfterSoftmax(Rule):
     code = "RDK109"
     name = "scale-after-softmax"
     since = "0.1"
-    severities = (Severity.ERROR,)
+    severities = (Severity.ERROR, Severity.WARNING)
     supersedes = ("RDK101", "RDK303")
 
     def judge_factors(self, site: AttentionSite) -> Findings:
@@ -79,6 +86,28 @@ class ScaleAfterSoftmax(Rule):
                     "effective_scale": site.effective_scale,
                     "row_sum_min": site.observed.row_sum_min,
                     "row_sum_max": site.observed.row_sum_max,
+                },
+            )
+
+    def judge_output(self, site: AttentionSite) -> Findings:
+        """Yield one finding if the standard scale stands on the scores and on the output."""
+        standard = site.standard_scale
+        if not agrees(site.effective_scale, standard, site) or not _tells(site):
+            return
+        for factor in site.output_factors:
+            if factor.value is None or not agrees(factor.value, standard, site):
+                continue
+            on = "values are" if "values" in factor.origin else "output of the attention is"
+            yield self.finding(
+                site,
+                Severity.WARNING,
+                f"the {on} multiplied by {factor.value:.6g} = 1/√{site.head_dim}, and the scores "
+                f"were multiplied by 1/√{site.head_dim} already: behind the softmax it only "
+                f"shrinks the output, by √{site.head_dim}",
+                source=factor.source,
+                evidence={
+                    "factor": factor.value,
+                    "effective_scale": site.effective_scale,
                 },
             )
 
@@ -134,6 +163,7 @@ class ScaleAfterSoftmax(Rule):
             observed=Observed(row_sum_min=1.0, row_sum_max=1.0),
         )
         yield silent("normalised again", site=again)
+        yield from _examples_on_outputs()
         row_sums = Observed(row_sum_min=0.125, row_sum_max=0.125)
         yield fires(
             "normalised again before the factor",
@@ -147,6 +177,39 @@ class ScaleAfterSoftmax(Rule):
             says=("sums to 0.125 and not to 1",),
         )
         yield silent_of("a function whose rows sum to 1")
+
+
+def _examples_on_outputs() -> Iterable[Example]:
+    def output(value: float, words: str = "a factor on the attention output", **more: Any) -> Any:
+        after = constant(value, "output", at=15, origin=words)
+        return healthy_site(output_factors=(after,), **more)
+
+    yield fires(
+        "the scale on the scores and on the output",
+        Severity.WARNING,
+        site=output(0.125),
+        says=("the output of the attention is multiplied by 0.125 = 1/√64",),
+        line=15,
+    )
+    yield fires(
+        "the scale on the scores and on the values",
+        Severity.WARNING,
+        site=output(0.125, "a factor on the values"),
+        state="trained",
+        says=("the values are multiplied by 0.125 = 1/√64",),
+    )
+    yield silent("another factor on the output", site=output(0.5))
+    yield silent("one over the root of the heads", site=output(0.125, num_heads=64))
+    yield silent(
+        "half of everything",
+        site=output(0.5, head_dim=4, effective_scale=0.5, factors=(constant(0.5),)),
+    )
+
+
+def _tells(site: AttentionSite) -> bool:
+    """Whether 1/√head_dim can be nothing but the scale: no other size, no simple half."""
+    others = (site.num_heads, site.num_kv_heads, site.keys)
+    return site.head_dim > _SIMPLE and site.head_dim not in others
 
 
 def _normalised_again(site: AttentionSite) -> bool:
@@ -164,3 +227,6 @@ def _before(site: AttentionSite) -> str:
 
 
 _SUM_TOLERANCE = 0.01
+
+# 1/√4 is a half, and an average of two is no scale.
+_SIMPLE = 4

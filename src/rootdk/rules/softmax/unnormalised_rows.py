@@ -41,7 +41,8 @@ class UnnormalisedRows(Rule):
     The smallest and the largest sum of a row that has a visible key, compared with 1 at a
     tolerance of 0.001 or four times the precision of the dtype, whichever is larger. Where the
     denominator was seen to hold a further term (a sink, or the 1 of softmax-one), a sum between
-    0 and 1 is right.
+    0 and 1 is right; unless that term is a constant beside exponentials less the row's maximum,
+    read off the graph.
 
     Of a function alone: its output for a value of 1 everywhere, in rows of very different
     scores, short and long. A sink that is one number per head is allowed; a term that moves with
@@ -50,7 +51,8 @@ class UnnormalisedRows(Rule):
     Remedy
     ------
     Divide by the sum over the keys that the row can see, after the mask, and change nothing in
-    the weights afterwards.
+    the weights afterwards. A 1 that is added to the sum becomes exp(-maximum) where the maximum is
+    subtracted from the scores.
 
     When it stays silent
     --------------------
@@ -95,6 +97,30 @@ class UnnormalisedRows(Rule):
             f"rows of weights sum to between {low:.6g} and {high:.6g}, not to {expected}",
             source=site.source,
             evidence={"row_sum_min": low, "row_sum_max": high, "tolerance": bound, "sink": sink},
+        )
+
+    def judge_addend(self, site: AttentionSite) -> Findings:
+        """Yield one finding if a constant was added to a sum that the maximum was taken out of."""
+        added, seen = site.normalisation.added_after_shift, site.observed
+        if added is None or added < _A_KEY:
+            return
+        low, high = seen.row_sum_min, seen.row_sum_max
+        # Where the sum stands behind the product, the rows were summed without what is added.
+        known = low is not None and high is not None and high < 1.0
+        sums = f"; rows sum to between {low:.6g} and {high:.6g}" if known else ""
+        times = "" if added == 1.0 else f"{added:.6g}·"
+        yield self.finding(
+            site,
+            Severity.ERROR,
+            f"{added:.6g} is added to a sum of exponentials less the row's maximum: that moves "
+            "with the maximum, as a further key of that very score, where one of score 0 adds "
+            f"{times}exp(-maximum){sums}",
+            source=site.normalisation.axis_source or site.source,
+            evidence={
+                "added": added,
+                "row_sum_min": low,
+                "row_sum_max": high,
+            },
         )
 
     def judge_function(self, behaviour: Behaviour) -> Findings:
@@ -158,6 +184,14 @@ class UnnormalisedRows(Rule):
         )
         yield silent("rows that sum to 1", site=sums(0.9999998, 1.0000002))
         yield silent("a sink takes a part", site=sums(0.3, 0.8, normalisation=sink))
+        moving = Normalisation(sink=True, exponentials="shifted", added_after_shift=1.0)
+        yield fires(
+            "one added after the maximum was subtracted",
+            Severity.ERROR,
+            site=sums(0.5, 0.9, normalisation=moving),
+            state="trained",
+            says=("1 is added to a sum of exponentials", "between 0.5 and 0.9"),
+        )
         half = Normalisation(dtype="bfloat16")
         yield silent("as near as bfloat16 comes", site=sums(0.99, 1.01, normalisation=half))
         yield skips("nobody looked", site=sums(None, None))
@@ -202,6 +236,9 @@ def tolerance_of_sums(site: AttentionSite) -> float:
 
 
 _FROM_ONE = 1e-3
+
+# A smaller number beside the sum guards a division; it stands for no key.
+_A_KEY = 0.5
 
 _NO_SINGLE = "all sums are the same, and no single softmax explains the weights"
 
