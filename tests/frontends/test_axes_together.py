@@ -167,3 +167,26 @@ def test_an_axis_is_not_read_through_an_inverse(seed: int) -> None:
     diagnosis = checked(nystroem)
     assert len(diagnosis.sites) == 3
     assert [f.code for f in diagnosis.findings if f.severity != "note"] == []
+
+
+@pytest.mark.parametrize(
+    ("dim", "axis", "factor"), [(2, "keys", SCALE), (1, "queries", SCALE), (2, "keys", 1.0)]
+)
+def test_a_factor_inside_a_sum_of_products(dim: int, axis: str, factor: float, seed: int) -> None:
+    """Products summed by hand, heads last, as layers over graphs have them."""
+
+    def by_hand(q, k, v):
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        scores = (q[:, :, None] * k[:, None] * (2.0 * factor) / 2.0).sum(-1)
+        return (scores.softmax(dim)[..., None] * v[:, None]).sum(2).transpose(1, 2)
+
+    torch.manual_seed(seed)
+    diagnosis = checked(by_hand)
+    (site,) = diagnosis.sites
+    assert site.unresolved is None, site.unresolved
+    assert (site.normalisation.axis, site.num_heads) == (axis, HEADS)
+    assert site.effective_scale == pytest.approx(factor, rel=1e-12)
+    said = {f.code for f in diagnosis.findings if f.severity != "note"}
+    assert said == {
+        code for code, right in (("RDK301", axis == "keys"), ("RDK101", factor != 1)) if not right
+    }
