@@ -31,6 +31,10 @@ def alone():
 def one_argument():
     return Model(), 3
 
+def loud():
+    print("no JSON")
+    return Model(), 3
+
 def several():
     return Model(), (3, 4), {"scale": 5}
 

@@ -63,6 +63,12 @@ def test_json_is_written_to_stdout_or_by_the_suffix(face: Face, tmp_path: Path) 
     assert (tmp_path / "report.json").read_text(encoding="utf-8").startswith("TRAINED")
 
 
+def test_what_the_target_prints_is_not_in_the_json(face: Face) -> None:
+    result = face("check", "factories_in_test.py:loud", "--format", "json")
+    assert json.loads(result.stdout)["verdict"] == "healthy"
+    assert result.stderr == "no JSON\n"
+
+
 def test_every_head_is_shown_when_asked_for(face: Face) -> None:
     assert "spread: standard deviation" not in face("check", TARGET).stdout
     assert "spread: standard deviation" in face("check", TARGET, "--heads").stdout
@@ -148,6 +154,8 @@ def test_a_broken_baseline_is_one_line(
         (("--text", "x", "--text-file", "y"), "--text and --text-file are both given"),
         (("--text-file", "none.txt"), "--text-file none.txt cannot be read"),
         (("--nonsense",), "No such option: --nonsense"),
+        (("--seed", "-1"), "Invalid value for '--seed': Input should be greater than or equal to"),
+        (("--seed", str(2**63)), "Invalid value for '--seed': Input should be less than or equal"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

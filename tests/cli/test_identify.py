@@ -48,6 +48,16 @@ def test_json(run, file: Path) -> None:
     assert json.loads(result.stdout)["formula"] == "softmax(query·keyᵀ/head_dim) · value"
 
 
+def test_what_is_printed_on_the_way_is_not_in_the_json(run, file: Path) -> None:
+    noise = "print('imported')\n" + SOURCE.format(root="query.shape[-1]").replace(
+        "    scores =", "    print('called')\n    scores =", 1
+    )
+    file.write_text(noise, encoding="utf-8")
+    result = run("identify", f"{file}:attend", "--format", "json", "--fail-on", "never")
+    assert json.loads(result.stdout)["formula"] == "softmax(query·keyᵀ/head_dim) · value"
+    assert {"imported", "called"} <= set(result.stderr.split())
+
+
 def test_a_declared_scale_is_silent(run, file: Path) -> None:
     result = run("identify", f"{file}:attend", "--expect", "1/head_dim", "--ignore", "RDK408")
     assert result.exit_code == 0, result.output

@@ -14,6 +14,7 @@ MODEL = """\
 import torch
 
 def build():
+    print("built")
     return torch.nn.TransformerEncoderLayer(8, 2, 8, batch_first=True), (torch.ones(1, 3, 8),)
 """
 
@@ -73,6 +74,7 @@ def test_a_captured_model_is_checked_from_its_file(folder: Path) -> None:
     (folder / "captured_in_test.py").write_text(MODEL)
     status, out, error = run("capture", "captured_in_test.py:build", "-o", "x.safetensors")
     assert status == 0, error
+    assert error.startswith("built\n")
     assert out == f"x.safetensors: {(folder / 'x.safetensors').stat().st_size} bytes\n"
     status, out, _ = run("check", "x.safetensors")
     assert status == 0

@@ -127,6 +127,40 @@ def test_without_a_scale_entries_are_measured_and_nothing_is_judged(
     assert any("at 1/√head_dim their scores would spread by" in r for r in diagnosis.remarks)
 
 
+@pytest.mark.parametrize("what", ["weights", "output", "bias"])
+def test_what_is_stored_as_nan_is_an_error_and_verifies_nothing(
+    what: str, rng: np.random.Generator
+) -> None:
+    """Query and key are finite: nothing else would say so."""
+    arrays = attend(rng, 0.25)
+    kept = {name: arrays[name] for name in ("query", "key", "value")}
+    shape = arrays["weights"].shape if what == "bias" else arrays[what].shape
+    kept[what] = np.full(shape, np.nan, np.float32)
+    diagnosis = rootdk.check({**kept, "scale": 0.25})
+    assert [(f.code, str(f.severity)) for f in diagnosis.findings] == [("RDK606", "error")]
+    rows = int(np.prod(shape[:3]))
+    count = rows * shape[3] if what == "bias" else rows
+    assert f"{count} scores at visible keys are NaN or infinite" in diagnosis.findings[0].message
+    assert "query and key are finite" in diagnosis.findings[0].message
+    assert only(diagnosis).verification.rows == 0
+    assert not any("verified by recomputing" in remark for remark in diagnosis.remarks)
+
+
+def test_a_scale_that_no_row_can_show_is_not_taken_for_seen(rng: np.random.Generator) -> None:
+    arrays = attend(rng, 0.5)
+    hidden = {"query": arrays["query"], "key": arrays["key"], "scale": 0.5}
+    site = only(rootdk.check({**hidden, "mask": np.zeros((12, 12), bool)}))
+    assert site.unresolved == "no row has a visible key, so nothing could be verified"
+
+
+def test_weights_that_are_no_softmax_leave_it_open(rng: np.random.Generator) -> None:
+    """A scale that is known to no better than itself is not a number to print."""
+    arrays = without(attend(rng, 1.0), "scores", "output")
+    arrays["weights"] = np.full_like(arrays["weights"], -0.125)
+    site = only(rootdk.check(arrays))
+    assert site.unresolved == "no scale is stored, and the stored weights leave it open"
+
+
 @pytest.mark.parametrize("what", ["one key", "zero queries"])
 def test_weights_that_any_scale_gives_leave_it_open(what: str, rng: np.random.Generator) -> None:
     arrays = without(attend(rng, 1.0, keys=1 if what == "one key" else 12), "scores", "output")
@@ -354,6 +388,7 @@ ZEROS = np.zeros((1, 2, 3, 4), np.float32)
         ({"causal": "sideways"}, "causal is 'sideways'"),
         ({"window": 3}, "expected two whole numbers"),
         ({"window": (1, 2, 3)}, "expected two whole numbers"),
+        ({"window": (-5, 2)}, "window is [-5.0, 2.0]; expected two whole numbers"),
         ({"layout": "dshb"}, "layout of query is 'dshb'; expected one of bhsd, bshd, bsd"),
         ({"layout": "bsd"}, "expected 2 to 3 dimensions (bsd)"),
         ({"num_heads": 2.5}, "expected a whole number from 1 up"),

@@ -33,6 +33,24 @@ def test_a_scripted_module_is_judged_and_left_as_it_was() -> None:
     assert model.steps.item() == 0
 
 
+class Reticent(Design):
+    """Raises when it is asked for what it does not have, as wrapped modules do."""
+
+    def __getattr__(self, name):
+        if name == "config":
+            raise RuntimeError("there is no config yet")
+        return super().__getattr__(name)
+
+    def attend(self, q, k, v):
+        return nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)
+
+
+def test_a_model_that_has_no_config_and_says_so_loudly_is_judged() -> None:
+    model = Reticent()
+    diagnosis = rootdk.check(model, torch.randn(2, model.length, model.width))
+    assert [f.code for f in diagnosis.findings if f.severity != "note"] == ["RDK101"]
+
+
 @pytest.mark.filterwarnings("ignore:.*nested tensors:UserWarning")
 @pytest.mark.parametrize("packs", [False, True])
 def test_an_encoder_of_torch_that_would_pack_its_padding_is_judged(packs: bool) -> None:

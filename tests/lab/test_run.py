@@ -84,6 +84,15 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, object]) -> No
         lab.run("two-key-row", **options)  # type: ignore[arg-type]
 
 
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    """Said before anything is run."""
+    file = tmp_path / "results"
+    file.write_text("", encoding="utf-8")
+    for folder in (file, file / "inside"):
+        with pytest.raises(ArgumentError, match="expected a folder, or a place where one can be"):
+            lab.run("two-key-row", folder=folder)
+
+
 def test_underscores_stand_for_hyphens() -> None:
     assert lab.experiment("two_key_row") is lab.experiment("two-key-row")
     assert lab.two_key_row().experiment == "two-key-row"

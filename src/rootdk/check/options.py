@@ -63,8 +63,9 @@ class CheckOptions:
         one_of(self.state, ("auto", "init", "trained"), "state")
         if not _is_whole(self.rows) or self.rows < 1:
             raise ArgumentError.unexpected("rows", self.rows, "a whole number above 0")
-        if self.seed is not None and not _is_whole(self.seed):
-            raise ArgumentError.unexpected("seed", self.seed, "a whole number or None")
+        if self.seed is not None and not (_is_whole(self.seed) and 0 <= self.seed < 2**63):
+            expected = "a whole number from 0 to 2**63 - 1, or None"
+            raise ArgumentError.unexpected("seed", self.seed, expected)
 
     @classmethod
     def of(cls, options: CheckOptions | Mapping[str, Any] | None) -> CheckOptions:

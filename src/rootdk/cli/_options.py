@@ -94,7 +94,15 @@ Inputs = Annotated[
         help="An input of an ONNX model: a .npy file, or sizes such as 1x128. Repeatable.",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seeds synthetic input, the pass and the sampled rows.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=2**63 - 1,
+        metavar="N",
+        help="Seeds synthetic input, the pass and the sampled rows.",
+    ),
+]
 Baseline = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="An earlier JSON report: only what is new exits 1."),

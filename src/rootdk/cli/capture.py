@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -53,7 +55,7 @@ def capture(
         seed=seed,
         inputs=tuple(inputs or ()),
     )
-    with progress() as advance:
+    with progress() as advance, contextlib.redirect_stdout(sys.stderr):
         advance(f"loading {target}")
         loaded = load(target, request)
         options = {"seed": seed, "progress": advance}

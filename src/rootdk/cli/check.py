@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 from pathlib import Path
@@ -93,7 +94,8 @@ def _diagnose(target: str, request: Any, options: CheckOptions) -> Diagnosis:
     from rootdk.cli._progress import progress
     from rootdk.cli._targets import load
 
-    with progress() as advance:
+    # What the target prints is not part of the report, which may be JSON.
+    with progress() as advance, contextlib.redirect_stdout(sys.stderr):
         advance(f"loading {target}")
         loaded = load(target, request)
         options = dataclasses.replace(options, progress=advance, second_inputs=loaded.second_inputs)

@@ -109,13 +109,12 @@ def _run(function: str, **options: Any) -> Datasheet:
     from rootdk.cli._progress import progress
     from rootdk.identify import identify as run
 
-    with progress() as advance:
+    # What the function and its file print is not part of the datasheet, which may be JSON.
+    with progress() as advance, contextlib.redirect_stdout(sys.stderr):
         advance(f"loading {function}")
         target = function_named(function)
         advance(f"calling {function}")
-        # What the function prints is not part of the datasheet, which may be JSON.
-        with contextlib.redirect_stdout(sys.stderr):
-            return run(target, name=function, **options)
+        return run(target, name=function, **options)
 
 
 def _pairs(texts: list[str], option: str) -> dict[str, Any]:

@@ -109,6 +109,8 @@ def identify(
     wanted = Wanted(layout=layout, arguments=arguments or _NOTHING, name=name)
     if dtype is not None:
         float_info(dtype)
+    if type(seed) is not int or not 0 <= seed < 2**63:
+        raise ArgumentError.unexpected("seed", seed, "a whole number from 0 to 2**63 - 1")
     if not seconds > 0:
         raise ArgumentError.unexpected("seconds", seconds, "a number above 0")
     how = {"dtype": dtype, "device": device, "seed": seed, "seconds": seconds}

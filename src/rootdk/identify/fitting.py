@@ -46,6 +46,11 @@ class Fit:
         """Whether rounding accounts for the departures."""
         return self.residual <= 4.0 * bench.tolerance(self.reach)
 
+    @property
+    def lost(self) -> bool:
+        """Whether some weights cannot be read: fewer are finite than visible ones could be."""
+        return bool(self.reach > 40.0) or not np.isfinite(self.slope) or _holes(self.scores)
+
 
 def fit(
     bench: Bench,
@@ -126,7 +131,7 @@ def in_regime(
                 return best
             raise
         whole = bool(np.isfinite(found.scores).any()) and found.spread > 0.0
-        lost = _lost(found)
+        lost = found.lost
         if whole and not lost:
             best = found
             if 0.5 * spread <= found.spread <= 2.0 * spread:
@@ -141,13 +146,8 @@ def in_regime(
     return best
 
 
-def _lost(found: Fit) -> bool:
-    """Whether some weights are too small to read: fewer are finite than visible ones could be."""
-    return bool(found.reach > 40.0) or not np.isfinite(found.slope) or _holes(found)
-
-
-def _holes(found: Fit) -> bool:
-    hidden = ~np.isfinite(found.scores)
+def _holes(scores: Floats) -> bool:
+    hidden = ~np.isfinite(scores)
     if not hidden.any() or hidden.all():
         return bool(hidden.all())
     # A causal function hides the same entries in every sample and head; underflow does not.

@@ -110,10 +110,21 @@ def run(
         seed=_whole("seed", kind.default_seed if seed is None else seed, least=0),
         jobs=_whole("jobs", jobs, least=1),
         cluster=cluster,
-        folder=None if folder is None else Path(folder),
+        folder=None if folder is None else _folder(folder),
         **({} if progress is None else {"progress": progress}),
     )
     return result_of(made, kind.methods()[0] if method is None else method, context)
+
+
+def _folder(given: str | Path) -> Path:
+    """Return a folder that is there, before anything is run for it."""
+    folder = Path(given)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        expected = f"a folder, or a place where one can be made ({error.strerror})"
+        raise ArgumentError.unexpected("folder", str(folder), expected) from None
+    return folder
 
 
 def _whole(name: str, value: object, *, least: int) -> int:

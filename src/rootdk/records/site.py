@@ -75,9 +75,10 @@ class OperandPath:
 class Normalisation:
     """How scores became weights.
 
-    ``axis``: what the weights of one row run over. ``exponentials``: ``kernel`` is a softmax
-    operator, ``shifted`` is exp after subtracting a maximum or a logsumexp, ``bare`` is exp of
-    the scores as they are. ``bounded_by``: what bounds the argument of a bare exponential.
+    ``axis``: what the weights of one row run over; two words where it is both together.
+    ``exponentials``: ``kernel`` is a softmax operator, ``shifted`` is exp after subtracting a
+    maximum or a logsumexp, ``bare`` is exp of the scores as they are. ``bounded_by``: what
+    bounds the argument of a bare exponential.
     ``largest_exponent``: the largest argument that the exponential saw.
     ``second_normalisation``: the weights were normalised once more, over the keys.
     ``axis_source``: where the axis was named, if apart from the exponential.
@@ -85,7 +86,16 @@ class Normalisation:
     ``added_after_shift``: it is this constant, beside exponentials less the row's maximum.
     """
 
-    axis: Literal["keys", "queries", "heads", "batch", "other"] = "keys"
+    axis: Literal[
+        "keys",
+        "queries",
+        "heads",
+        "batch",
+        "queries-and-keys",
+        "heads-and-keys",
+        "batch-and-keys",
+        "other",
+    ] = "keys"
     exponentials: Literal["kernel", "shifted", "bare"] = "kernel"
     dtype: str = "float32"
     bounded_by: str | None = None

@@ -138,7 +138,8 @@ class _Reader:
         if name is None:
             return None
         ends = self._numbers(name)
-        if ends.size != 2 or not np.all(np.isfinite(ends)) or np.any(ends != np.round(ends)):
+        whole = np.all(np.isfinite(ends)) and np.all(ends == np.round(ends))
+        if ends.size != 2 or not whole or np.any(ends < -1):
             raise TargetError(
                 f"{self.store.name}: {name} is {ends.tolist()}; expected two whole numbers, "
                 "keys before and after the diagonal, −1 for open"

@@ -6,6 +6,8 @@ import dataclasses
 import re
 from dataclasses import dataclass
 
+import numpy as np
+
 from rootdk._lib.errors import TargetError
 from rootdk.engines import measure
 from rootdk.frontends._arrays.call import Kept, SavedCall
@@ -91,7 +93,8 @@ def _scale(call: SavedCall, record: AttentionSite | None, *, rows: int, seed: in
         kept = None
     drawn = draw(call, kept, rows, seed) if kept is not None else ()
     if kept is None or not drawn:
-        unseen = kept is not None and kept.rows.size and call.query.size and call.key.size
+        some = bool(call.query.size and call.key.size)
+        unseen = some and (kept.rows.size if kept is not None else not _sees(call))
         if unseen and (record is None or not record.verification.rows):
             return _Scale(value=None, how="open", unresolved=NOTHING_SEEN)
         if record is not None and known is not None:
@@ -100,6 +103,9 @@ def _scale(call: SavedCall, record: AttentionSite | None, *, rows: int, seed: in
     if stated is None:
         return _found(call, kept, drawn)
     mismatch = compare(drawn, kept, call, stated)
+    if not mismatch.rows:
+        # All of what was kept is NaN or infinite: that is said of the scores, and verifies nothing.
+        return _stated(call, stated)
     if mismatch.within:
         return _Scale(value=stated, how="verified", origin=_STATED, mismatch=mismatch)
     why = _differs(kept, stated, mismatch, _reproduces(call, kept, drawn), call)
@@ -111,6 +117,14 @@ _STATED = "stored with the tensors"
 
 def _same(one: float | None, other: float | None) -> bool:
     return one is not None and other is not None and abs(one - other) <= _SAME * abs(other)
+
+
+def _sees(call: SavedCall) -> bool:
+    """Whether any query sees a key."""
+    batch, heads, queries, _ = call.query.shape
+    rows = np.arange(queries)
+    places = ((b, h) for b in range(batch) for h in range(heads))
+    return any(call.visible(b, h, rows).any() for b, h in places)
 
 
 def _stated(call: SavedCall, stated: float | None) -> _Scale:
@@ -127,7 +141,7 @@ def _found(call: SavedCall, kept: Kept, drawn: tuple[Rows, ...]) -> _Scale:
     fit = fitted_scale(drawn, kept, call)
     if fit is None or not fit.uncertainty <= _OPEN:
         off = ""
-        if fit is not None:
+        if fit is not None and fit.uncertainty < 1.0:
             off = f" ({fit.scale:.4g}, give or take {100 * fit.uncertainty:.2g} %)"
         return _Scale(
             value=None,

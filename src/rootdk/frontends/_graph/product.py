@@ -78,16 +78,25 @@ def find_product(node: Node) -> Product | None:
             return None
         axes = product_axes(node.shape[:-2], node.shape[-2], node.shape[-1])
         return Product(node, rows, columns, "matmul", axes)
-    if node.op in {"sum", "mean"} and node.inputs and node.inputs[0].op == "mul":
+    if node.op in {"sum", "mean"} and node.inputs:
         return _reduction(node)
     return None
 
 
+def _behind_scalars(node: Node) -> tuple[Node, list[Node]]:
+    """The products of entries behind plain numbers that they were multiplied or divided by."""
+    scalars = []
+    while node.op in {"mul", "div"} and "scalar" in node.attrs and node.inputs:
+        scalars.append(node)
+        node = node.inputs[0]
+    return node, scalars
+
+
 def _reduction(node: Node) -> Product | None:
     """(q · k).sum(-1): the query varies where the key is broadcast, and the other way round."""
-    times = node.inputs[0]
+    times, _ = _behind_scalars(node.inputs[0])
     rank = len(times.shape)
-    if len(times.inputs) != 2 or node.attrs.get("dims") != (rank - 1,) or node.attrs.get("keep"):
+    if times.op != "mul" or len(times.inputs) != 2 or node.attrs.get("dims") != (rank - 1,) or node.attrs.get("keep"):
         return None
     one, two = times.inputs
     if Kind.ACTIVATION not in {one.kind, two.kind} or min(one.kind, two.kind) < Kind.PARAMETER:
@@ -116,6 +125,11 @@ def factors_inside(product: Product) -> tuple[FactorStep, ...]:
     if node.op == "mean":
         share = 1.0 / node.inputs[0].shape[-1]
         found.append(FactorStep(node, share, origin="a mean where a sum is usual"))
+    if product.form == "reduce":
+        for scaled in _behind_scalars(node.inputs[0])[1]:
+            value = float(scaled.attrs["scalar"])
+            value = 1.0 / value if scaled.op == "div" and value else value
+            found.append(FactorStep(scaled, value, origin="a factor inside the sum"))
     alpha = node.attrs.get("alpha", 1.0)
     if alpha != 1.0:
         found.append(FactorStep(node, float(alpha), origin="alpha of the product"))

@@ -13,7 +13,11 @@ __all__ = ["WeightsTrail", "origin_of_sum", "walk_weights"]
 
 @dataclass
 class WeightsTrail:
-    """What lies between a softmax and the product with the values."""
+    """What lies between a softmax and the product with the values.
+
+    ``remade``: a product or an operation that is not understood made the entries anew (an
+    inverse, a map over heads), so that their axes need not be those of the weights.
+    """
 
     factors: list[FactorStep] = field(default_factory=list)
     dropout: float = 0.0
@@ -22,6 +26,7 @@ class WeightsTrail:
     renormalised: Node | None = None
     softmax: Node | None = None
     mixed: bool = False
+    remade: bool = False
     cleaned: bool = False
     axes: Axes | None = None
 
@@ -84,6 +89,7 @@ def _notice(node: Node, position: int, trail: WeightsTrail, values: Values) -> N
         trail.mask = node
     else:
         trail.mixed = True
+        trail.remade = trail.remade or node.op in {"opaque", "matmul", "linear", "conv"}
 
 
 def _notice_product(node: Node, position: int, trail: WeightsTrail, values: Values) -> None:

@@ -42,6 +42,7 @@ from rootdk.frontends._sites.pending import (
 from rootdk.frontends._sites.recognise import (
     drop_cap,
     leading_axis,
+    part_of_rows,
     shapes_of,
 )
 from rootdk.frontends._sites.recompute import (
@@ -52,6 +53,7 @@ from rootdk.frontends._sites.recompute import (
 from rootdk.frontends._sites.recording import Recording
 from rootdk.frontends._sites.replay import require_operand
 from rootdk.frontends._sites.sharing import POSITIONS, heads_of_keys, kv_heads, repeated_at
+from rootdk.frontends._sites.spanning import spanned
 from rootdk.frontends._sites.tapping import kept_weights
 from rootdk.stats import Summary
 
@@ -165,6 +167,8 @@ class Attending(MeetsValues, ByHand, Calls, JoinsPieces):
             # One key has no label; nothing then tells the axis from the keys, if no other has it.
             label = "K"
             pending.axis = leading_axis(axes, dim) if labels or axes.dims_with("K") else "keys"
+        elif label == "Q" and (part := part_of_rows(axes, dim)) is not None:
+            label, pending.axis = "K", part
         pending.axis_label = label
         query_operand, _key_operand = self._sides(product, label)
         heads = heads_from_path(query_operand, product.rows.shape[-1])
@@ -175,6 +179,9 @@ class Attending(MeetsValues, ByHand, Calls, JoinsPieces):
         rows, columns = operand_tensors(product)
         self._trails(pending, label)
         pending.arrangement = arrange(product, axes, heads, label, dim)
+        query = rows if label == "K" else columns
+        if pending.axis == "keys":
+            pending.axis = spanned(product, axes, dim, pending.arrangement, query) or "keys"
         self._shapes(pending, rows, columns, label)
         self._collect_factors(pending)
         masks = self._collect_addends(pending)

@@ -110,7 +110,8 @@ class MeetsValues:
             )
         contracted = contracted_labels(node, operand, position, trail.axes)
         elsewhere = contracted & {"Q", "K"} - {pending.axis_label}
-        if pending.axis == "keys" and pending.axis_label not in contracted and elsewhere:
+        open_axis = pending.axis == "keys" and not trail.remade
+        if open_axis and pending.axis_label not in contracted and elsewhere:
             pending.axis = "queries"
 
     def _measure(

@@ -31,7 +31,16 @@ __all__ = [
     "width_of_heads",
 ]
 
-Axis = Literal["keys", "queries", "heads", "batch", "other"]
+Axis = Literal[
+    "keys",
+    "queries",
+    "heads",
+    "batch",
+    "queries-and-keys",
+    "heads-and-keys",
+    "batch-and-keys",
+    "other",
+]
 PADS = frozenset({"constant_pad_nd", "pad", "cat"})
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "is_shifted",
     "leading_axis",
     "less_row_maximum",
+    "part_of_rows",
     "reduced_dim",
     "shapes_of",
 ]
@@ -113,6 +114,15 @@ def leading_axis(axes: Axes, dim: int) -> Axis:
     if rank == 4:
         return "heads" if dim == 1 else "batch"
     return "heads" if rank == 3 else "other"
+
+
+def part_of_rows(axes: Axes, dim: int) -> Axis | None:
+    """Heads or queries: what ``dim`` numbers where both were the rows of one product."""
+    parts = axes.dims_with("Q")
+    keys = [axes.dims[i].labels for i in axes.dims_with("K")]
+    if len(parts) < 2 or keys != [{"K"}]:
+        return None
+    return "queries" if dim == parts[-1] else "heads"
 
 
 def shapes_of(node: Node) -> dict[str, int]:

@@ -120,6 +120,10 @@ class Recording:
             self._hold_product(node)
         elif node.op in {"sum", "mean"} and inputs and "factors" in inputs[0].attrs:
             node.attrs["operands"] = inputs[0].attrs["factors"]
+        elif "scalar" in node.attrs and inputs and "factors" in inputs[0].attrs:
+            if node.op in {"mul", "div"}:
+                node.attrs["factors"] = inputs[0].attrs["factors"]
+                self._hold_product(node)
         elif node.op == "mul" and len(sources) == 2 and may_be_product(node):
             node.attrs["factors"] = (plain(sources[0]), plain(sources[1]))
             self._hold_product(node)

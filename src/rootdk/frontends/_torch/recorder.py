@@ -191,6 +191,7 @@ class Recorder(TorchDispatchMode, Recording):
             inputs = (*inputs, self._packed_weight(name))
         kind = kind_of(lowered.op, inputs)
         frames = self.frames.source(self.module_path, 3)
+        backward = torch._C._current_autograd_node() is not None
         recorded = None
         if kind >= Kind.PARAMETER:
             recorded = (func, by_node(args, before), by_node_map(kwargs, before), inputs)
@@ -208,6 +209,10 @@ class Recorder(TorchDispatchMode, Recording):
             node.source = frames
             self._describe(node, sources, tensor, recorded)
             self._bind(node, tensor, mutated, func)
+            if backward:
+                # What a gradient multiplies weights by are no values, nor is it scores.
+                node.on_scores, node.weights_of = 0, ()
+                continue
             self.tell(node, name, sources, tensor, args, kwargs, out)
             if lowered.op in {"norm", "fused", "dropout"}:
                 break

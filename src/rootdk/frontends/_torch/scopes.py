@@ -61,7 +61,7 @@ class Scopes:
         parts = path.split(".") if path else []
         for depth in range(len(parts), -1, -1):
             module = self.modules.get(".".join(parts[:depth]))
-            config = getattr(module, "config", None)
+            config = _config_of(module)
             if config is not None and all(config is not c for c in configs):
                 configs.append(config)
         return configs
@@ -103,6 +103,14 @@ class Scopes:
         self.recorder.module_path = self._stack[-1][2] if self._stack else ""
         # Within a dispatch mode autocast looks switched off, so it is asked for here.
         self.recorder.autocast = current_autocast()
+
+
+def _config_of(module: torch.nn.Module | None) -> Any:
+    """The config of a module; None where there is none, or asking for it raises."""
+    try:
+        return getattr(module, "config", None)
+    except Exception:  # noqa: BLE001 - whatever a model does when it is asked for one
+        return None
 
 
 def current_autocast() -> str | None:

@@ -152,7 +152,7 @@ def _bound(
         own_word = next((w for w in words.values() if w.own == parameter.name), None)
         if own_word is None:
             continue
-        if required:
+        if required or _counts_heads(own_word, parameter.default):
             base[parameter.name] = own_word
         elif _is_on(own_word, parameter.default):
             base[parameter.name] = own_word
@@ -160,6 +160,11 @@ def _bound(
     for meaning in _SIZES:
         words.pop(meaning, None)
     return words, base, tuple(unknown), tuple(on)
+
+
+def _counts_heads(own: Word, default: Any) -> bool:
+    """Whether a default says how many heads there are: as many as it is called with."""
+    return own.meaning in ("num_heads", "num_kv_heads") and type(default) is int
 
 
 def _is_on(own: Word, default: Any) -> bool:

@@ -35,6 +35,8 @@ class InnerDigits(Probe):
         if is_half(dtype) or bench.notebook.get("softmax.axis") != "keys":
             return
         found = in_regime(bench, bench.sizes, 1.0, axis="keys")
+        if found.lost:
+            return
         query, key = _few_bits(found.query), _few_bits(found.key)
         signs = np.where(bench.rng.random(query.shape) < 0.5, -1.0, 1.0)
 

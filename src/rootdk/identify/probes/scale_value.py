@@ -56,6 +56,7 @@ class ScaleValue(Probe):
             raise NotReady("some weights are negative")
         small = in_regime(bench, bench.sizes, SMALL, axis=axis)
         if small.spread < 1e-6:
+            self._require_whole(bench, axis)
             self._constant(bench, small)
             return
         normalises = self._normalises(bench, small, axis)
@@ -76,6 +77,12 @@ class ScaleValue(Probe):
         note.write(scale__value=value, scale__points=(point,))
         bench.amplitude = small.amplitude
         self._witness(bench, axis)
+
+    def _require_whole(self, bench: Bench, axis: str) -> None:
+        """Raise where keys have a weight or none by query and key: the best few of a row, say."""
+        query, key = bench.query_key(bench.sizes)
+        if fit(bench, query, key, axis=axis).lost:
+            raise NotReady("which weights are 0 depends on query and key")
 
     def _constant(self, bench: Bench, small: Fit) -> None:
         point = ScalePoint(sizes=bench.sizes, scale=0.0, uncertainty=0.0, residual=small.residual)

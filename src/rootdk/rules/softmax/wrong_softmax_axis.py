@@ -41,12 +41,15 @@ class WrongSoftmaxAxis(Rule):
     --------------------
     Over the queries with a second normalisation over the keys it is a note: that is slot
     attention, in which queries compete for keys on purpose. An axis that is none of the four
-    named ones is a warning, since it may hold the keys in another form.
+    named ones is a warning, since it may hold the keys in another form; so is one over the keys
+    together with another axis, since weights of all pairs may be meant. Keys in several pieces,
+    which each query meets all of, are keys.
 
     References
     ----------
     Vaswani et al., 2017, equation 1 (arXiv:1706.03762). Locatello et al., Object-Centric
-    Learning with Slot Attention, 2020 (arXiv:2006.15055), algorithm 1.
+    Learning with Slot Attention, 2020 (arXiv:2006.15055), algorithm 1. Kim, Jun and
+    Zhang, Bilinear Attention Networks, 2018 (arXiv:1805.07932), a softmax over all pairs.
     """
 
     code = "RDK301"
@@ -62,11 +65,17 @@ class WrongSoftmaxAxis(Rule):
             return
         slots = axis == "queries" and site.normalisation.second_normalisation
         severity = Severity.NOTE if slots else _SEVERITY.get(axis, Severity.WARNING)
-        over = f"the {axis}" if axis != "other" else "an axis that is neither queries nor heads"
+        together = axis.endswith("-and-keys")
+        over = "an axis that is neither queries nor heads"
+        if axis != "other":
+            over = " and ".join(f"the {one}" for one in axis.split("-and-"))
+        over += " together" if together else ""
         yield self.finding(
             site,
             severity,
-            f"softmax runs over {over}{_size(site)}, not over the keys ({site.keys})"
+            f"softmax runs over {over}{_size(site)}, not over "
+            + ("the keys of each query" if together else "the keys")
+            + f" ({site.keys})"
             + (f"; {_SLOTS}" if slots else ""),
             source=site.normalisation.axis_source or site.source,
             excuse=_SLOTS if slots else None,
@@ -107,6 +116,12 @@ class WrongSoftmaxAxis(Rule):
             "over something else",
             Severity.WARNING,
             site=healthy_site(normalisation=Normalisation(axis="other")),
+        )
+        yield fires(
+            "over all pairs",
+            Severity.WARNING,
+            site=healthy_site(normalisation=Normalisation(axis="queries-and-keys")),
+            says=("over the queries and the keys together, not over the keys of each query (24)",),
         )
         slots = Normalisation(axis="queries", second_normalisation=True)
         yield fires(
