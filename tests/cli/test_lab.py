@@ -125,6 +125,10 @@ def test_what_lacks_an_extra_is_skipped_with_the_reason(
         (("run", "width-sweep", "--param", "widths=0"), "each a whole number from 1"),
         (("run", "width-sweep", "--param", "scale=root"), "scale is 'root'"),
         (("run", "two-key-row", "--seed", "-1"), "expected a whole number from 0 up"),
+        (
+            ("run", "two-key-row", "--seed", str(2**70)),
+            f"expected a whole number up to {2**63 - 1}",
+        ),
         (("run", "two-key-row", "--jobs", "0"), "expected a whole number from 1 up"),
         (("run", "all", "--param", "far=1,2"), "expected one experiment"),
         (("run", "all", "--format", "csv"), "expected --out"),

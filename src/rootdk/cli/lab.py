@@ -42,10 +42,7 @@ Param = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=VALUE", help="A parameter: widths=64,128. Repeatable."),
 ]
-Seed = Annotated[
-    int | None,
-    typer.Option(min=0, max=2**63 - 1, metavar="N", help="Seeds everything that is drawn."),
-]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Seeds everything that is drawn.")]
 Jobs = Annotated[int, typer.Option(metavar="N", help="Processes of a sweep; no number changes.")]
 Cluster = Annotated[
     str | None,

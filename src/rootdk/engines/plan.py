@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rootdk._lib.arrays import float_info
 from rootdk._lib.errors import ArgumentError
 from rootdk.engines import blocked, compiled, fused, linear, plain, ragged, reference
 from rootdk.engines.added import is_masked, is_spelt_out
@@ -88,7 +89,8 @@ def of_blocked(call: Call, names: set[str]) -> float:
     rows = float(len(call.rows))
     of_block = min(rows, plain.FLAT_TILE / max(call.keys, 1)) * call.queries / max(rows, 1.0)
     scores = min(_heads(call) * rows * call.keys, _scores(call) + _heads(call) * rows * of_block)
-    each = call.head_dim + 60.0 + 60.0 * softmax + 50.0 * histogram
+    wide = max(float_info(call.query).bits, float_info(call.key).bits) > 32
+    each = (call.head_dim + 60.0 + 60.0 * softmax + 50.0 * histogram) * (2.0 if wide else 1.0)
     return 0.75 * SMALL + 128.0 * entries + scores * each
 
 

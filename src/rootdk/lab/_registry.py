@@ -107,7 +107,7 @@ def run(
     kind = experiment(name)
     made = kind.with_parameters(parameters)
     context = Context(
-        seed=_whole("seed", kind.default_seed if seed is None else seed, least=0),
+        seed=_whole("seed", kind.default_seed if seed is None else seed, least=0, most=2**63 - 1),
         jobs=_whole("jobs", jobs, least=1),
         cluster=cluster,
         folder=None if folder is None else _folder(folder),
@@ -127,7 +127,9 @@ def _folder(given: str | Path) -> Path:
     return folder
 
 
-def _whole(name: str, value: object, *, least: int) -> int:
+def _whole(name: str, value: object, *, least: int, most: int | None = None) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least:
         raise ArgumentError.unexpected(name, value, f"a whole number from {least} up")
+    if most is not None and int(value) > most:
+        raise ArgumentError.unexpected(name, value, f"a whole number up to {most}")
     return int(value)
