@@ -41,6 +41,22 @@ def attention():
 def no_attention():
     return nn.Linear(32, 32), torch.randn(10, 32)
 
+class Silent(Head):
+    def forward(self, x):
+        self.q(x)
+
+
+class Lazy(Head):
+    def forward(self, x):
+        yield super().forward(x)
+
+
+def silent():
+    return Silent(), torch.randn(2, 10, 32)
+
+def lazy():
+    return Lazy(), torch.randn(2, 10, 32)
+
 def wrong_dtype():
     return Head().double(), torch.randn(2, 10, 32)
 
@@ -161,6 +177,8 @@ def test_nan_weights_are_a_finding(factories: Path) -> None:
     ("factory", "said"),
     [
         ("no_attention", "no attention found among"),
+        ("silent", "meet values; Silent returned None: does it end with a return?"),
+        ("lazy", "Lazy returned a generator, of which nothing has run"),
         ("wrong_dtype", "RuntimeError: "),
         ("zero_tokens", "argument 0 has the shape (2, 0, 32); expected at least one of everything"),
     ],

@@ -127,7 +127,12 @@ def _no_attention(target: str, diagnosis: Diagnosis) -> str:
     return (
         f"{target}: {diagnosis.remarks[0]}; "
         f"expected a softmax over query-key products whose weights meet values{unknown}"
+        f"{_returned_nothing(diagnosis)}"
     )
+
+
+def _returned_nothing(diagnosis: Diagnosis) -> str:
+    return "".join(f"; {said}" for said in diagnosis.remarks[1:] if "returned None" in said)
 
 
 def _bar(name: str) -> str:

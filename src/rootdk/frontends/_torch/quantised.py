@@ -38,7 +38,10 @@ def holds_weights(tensor: torch.Tensor) -> bool:
     dtype = tensor.dtype
     if dtype.is_floating_point or dtype.is_complex:
         return dtype.itemsize == 1
-    return dtype in _BYTES and not bool(((tensor == 0) | (tensor == 1)).all())
+    if dtype not in _BYTES:
+        return False
+    low, high = torch.aminmax(tensor)
+    return bool(low < 0) or bool(high > 1)
 
 
 @entry(
