@@ -95,7 +95,12 @@ def _reduction(node: Node) -> Product | None:
     """(q · k).sum(-1): the query varies where the key is broadcast, and the other way round."""
     times, _ = _behind_scalars(node.inputs[0])
     rank = len(times.shape)
-    if times.op != "mul" or len(times.inputs) != 2 or node.attrs.get("dims") != (rank - 1,) or node.attrs.get("keep"):
+    if (
+        times.op != "mul"
+        or len(times.inputs) != 2
+        or node.attrs.get("dims") != (rank - 1,)
+        or node.attrs.get("keep")
+    ):
         return None
     one, two = times.inputs
     if Kind.ACTIVATION not in {one.kind, two.kind} or min(one.kind, two.kind) < Kind.PARAMETER:
