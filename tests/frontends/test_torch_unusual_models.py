@@ -97,3 +97,21 @@ def test_weights_without_numbers_are_refused_by_name() -> None:
         rootdk.check(model, torch.randn(3, 11, 64))
     with pytest.raises(ArgumentError, match="input 0 is on the meta device"):
         rootdk.check(Plain(), torch.empty(3, 11, 64, device="meta"))
+
+
+class Tangent(Design):
+    """A derivative taken forwards: tangents of constants are zeros without memory."""
+
+    def attend(self, q, k, v):
+        def attention(q):
+            return (q @ k.mT * self.head_dim**-0.5).softmax(-1) @ v
+
+        return torch.func.jvp(attention, (q,), (torch.ones_like(q),))[1]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_derivative_taken_forwards_is_judged() -> None:
+    model = Tangent()
+    diagnosis = rootdk.check(model, torch.randn(2, model.length, model.width))
+    assert [site.unresolved for site in diagnosis.sites] == [None]
+    assert [f.code for f in diagnosis.findings if f.severity != "note"] == []

@@ -26,6 +26,9 @@ __all__ = [
 def number_in(tensor: torch.Tensor) -> float | None:
     if tensor.is_complex() or tensor.device.type == "meta":
         return None
+    if tensor._is_zerotensor():
+        # The tangent of a constant in forward-mode differentiation has no memory.
+        return 0.0
     return float(tensor.detach().reshape(-1)[0].item())
 
 
