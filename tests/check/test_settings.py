@@ -114,7 +114,7 @@ def test_settings_are_read_only_when_asked_for(
         ({"state": "new"}, "state is 'new'; expected one of auto, init, trained"),
         ({"rows": 0}, "rows is 0; expected a whole number above 0"),
         ({"rows": True}, "rows is True; expected a whole number above 0"),
-        ({"seed": "x"}, "seed is 'x'; expected a whole number or None"),
+        ({"seed": "x"}, "seed is 'x'; expected a whole number from 0"),
         ({"select": 3}, "select is 3; expected rule codes"),
         ({"settings": 3}, "settings is 3; expected a path, True or None"),
         (3, "rootdk is 3; expected a CheckOptions or a mapping"),
