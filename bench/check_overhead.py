@@ -1,13 +1,14 @@
 """What `rootdk.check` costs on real models: time and peak memory beside a plain forward pass.
 
     python bench/check_overhead.py [--tokens 512 2048] [--repeats 5] [--models minilm smollm2]
-        [--attention eager sdpa] [--processor]
+        [--attention eager sdpa] [--what check torchlens] [--processor]
 
 Beside it, on the same models in the same run, what is done without rootdk: every attention
 matrix returned and reduced (`output_attentions`, eager attention only), and TorchLens (`trace`)
 and TransformerLens (`run_with_cache`) where they are installed and take the model. Nothing of
 rootdk depends on either; they may live in an environment of their own that sees this one's
 packages, which then runs this script. One that is absent, or fails, is passed over with a word.
+(TorchLens fails in a process where TransformerLens ran: `--what` asks for one at a time.)
 
 Times are medians of interleaved repeats in one process, after one warm-up of each; with
 `--processor`, processor time of one thread, which other work on the machine disturbs less.
@@ -173,6 +174,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, nargs="+", default=[512, 2048])
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
     parser.add_argument("--attention", nargs="+", default=ATTENTION, choices=ATTENTION)
+    parser.add_argument("--what", nargs="+", default=MODES, choices=MODES)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--processor", action="store_true", help="processor time, one thread")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
@@ -199,12 +201,20 @@ def main() -> None:
             # MiniLM has no positions beyond 512.
             lengths = {min(n, 512) if name == "minilm" else n for n in options.tokens}
             for tokens in sorted(lengths):
-                lines(name, attention, tokens, options.repeats, clock)
+                some = [mode for mode in MODES if mode in {"forward", *options.what}]
+                some = [mode for mode in some if available(mode, name, attention)]
+                lines(name, attention, tokens, some, options.repeats, clock)
 
 
-def lines(name: str, attention: str, tokens: int, repeats: int, clock: Callable[[], float]) -> None:
+def lines(
+    name: str,
+    attention: str,
+    tokens: int,
+    modes: list[str],
+    repeats: int,
+    clock: Callable[[], float],
+) -> None:
     model, ids = build(name, tokens, attention)
-    modes = [mode for mode in MODES if available(mode, name, attention)]
     times: dict[str, list[float]] = {mode: [] for mode in modes}
     for turn in range(1 + repeats):
         for mode, each in list(times.items()):
