@@ -71,6 +71,8 @@ def rows_of(length: int, heads: int, *, slow: bool) -> list[tuple[str, float | N
                  lambda: measure(q, k, quantities=SOFTMAX, engine="fused", **causal)),
                 ("every quantity, without Numba", 1.5, False,
                  lambda: plain(q, k, v, engine="blocked")),
+                ("the same, causal", 1.5, True,
+                 lambda: plain(q, k, v, engine="blocked", **causal)),
                 ("materialised", None, False, lambda: materialised(q, k)),
             ]
             if slow

@@ -18,7 +18,7 @@ from rootdk.stats.statistics.key_entries import KeyEntries
 from rootdk.stats.statistics.query_entries import QueryEntries
 from rootdk.stats.statistics.value_entries import ValueEntries
 
-_CHUNK = 2**19
+_CHUNK = 2**18
 """Entries converted at once."""
 
 _WORTH = 2**20
@@ -85,10 +85,11 @@ def _moments(array: Array, xp: Namespace, worth: int) -> _Moments:
     for start in range(0, rows if heads * width else 0, step):
         chunk = xp.astype(array[:, start : start + step], xp.float64)
         mean = xp.mean(chunk, axis=(1, 2))
-        centred = chunk - mean[:, None, None]
+        chunk -= mean[:, None, None]
         # What rounding has left in the mean is taken out of the deviations again.
-        left = xp.mean(centred, axis=(1, 2))
-        m2 = xp.sum(centred * centred, axis=(1, 2)) - left * left * (chunk.shape[1] * width)
+        left = xp.mean(chunk, axis=(1, 2))
+        chunk *= chunk
+        m2 = xp.sum(chunk, axis=(1, 2)) - left * left * (chunk.shape[1] * width)
         count = np.full(heads, chunk.shape[1] * width, dtype=np.int64)
         moments = _merged(moments, (count, to_numpy(mean + left), np.maximum(to_numpy(m2), 0.0)))
     return moments
