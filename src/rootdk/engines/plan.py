@@ -90,8 +90,9 @@ def of_blocked(call: Call, names: set[str]) -> float:
     of_block = min(rows, plain.FLAT_TILE / max(call.keys, 1)) * call.queries / max(rows, 1.0)
     scores = min(_heads(call) * rows * call.keys, _scores(call) + _heads(call) * rows * of_block)
     wide = max(float_info(call.query).bits, float_info(call.key).bits) > 32
-    each = (call.head_dim + 60.0 + 60.0 * softmax + 50.0 * histogram) * (2.0 if wide else 1.0)
-    return 0.75 * SMALL + 128.0 * entries + scores * each
+    each = call.head_dim + 60.0 + 60.0 * softmax + 50.0 * histogram
+    each += 120.0 * (call.mask is not None)  # taken off at each step
+    return 0.75 * SMALL + 128.0 * entries + scores * each * (2.0 if wide else 1.0)
 
 
 def of_fused(call: Call, names: set[str]) -> float:
