@@ -174,3 +174,24 @@ def test_a_module_projects_if_one_within_it_does(monkeypatch: pytest.MonkeyPatch
     check(torch.nn.Sequential(_Layer(), _Layer()), torch.ones(2, 8))
     # Norm, projection and layer, twice, and the whole.
     assert seen == [False, True, True, False, True, True, True]
+
+
+def test_what_was_asked_for_long_ago_leaves_room_for_what_is_made_now() -> None:
+    """A model of many layers asks for values of each, and has to find those of the last."""
+    retainer = Retainer(4000, room=1)
+    for layer in range(40):
+        made = [node(layer * 3 + each) for each in range(3)]
+        for each in made:
+            retainer.keep(each, torch.zeros(100))
+        assert all(retainer.value(each) is not None for each in made), f"layer {layer}"
+    assert retainer._bytes <= 4000
+
+
+def test_what_is_asked_for_again_and_again_stays() -> None:
+    """Keys that later layers share."""
+    retainer, shared = Retainer(4000, room=1), node(0)
+    retainer.keep(shared, torch.ones(100))
+    for at in range(1, 60):
+        retainer.keep(node(at), torch.zeros(100))
+        assert retainer.value(node(at)) is not None
+        assert retainer.value(shared) is not None, f"after {at} others"

@@ -90,10 +90,10 @@ def shared_by(operand: Array, kv: int) -> tuple[int, ...] | None:
     heads = int(operand.shape[1])
     if not 1 < kv < heads or heads % kv or not operand.shape[0] or not operand.shape[2]:
         return None
-    entries = doubles(operand[0, :, :POSITIONS]).reshape(heads, -1)
-    _, first, number = np.unique(entries, axis=0, return_index=True, return_inverse=True)
-    number = number.reshape(-1)
-    if first.size != kv or not bool((np.bincount(number) == heads // kv).all()):
+    # Adding 0 makes one of both zeros, so that equal numbers are equal bytes.
+    entries = doubles(operand[0, :, :POSITIONS]).reshape(heads, -1) + 0.0
+    known: dict[bytes, int] = {}
+    found = tuple(known.setdefault(row.tobytes(), len(known)) for row in entries)
+    if len(known) != kv or not bool((np.bincount(found) == heads // kv).all()):
         return None
-    rank = np.argsort(np.argsort(first))
-    return tuple(int(rank[at]) for at in number)
+    return found

@@ -74,6 +74,9 @@ class Retainer:
     unless somebody put it aside: of such values no more than ``left_behind`` bytes stay, or ``few``
     of the largest. Those that a verification has asked for (keys that later layers share) stay up
     to ``budget``.
+
+    Of what is in reach, half of the room is for values that nobody has asked for yet, since the
+    next product is reached from those; the other half is for those that were asked for latest.
     """
 
     def __init__(
@@ -86,7 +89,8 @@ class Retainer:
         self._witnesses: dict[int, torch.Tensor] = {}
         self._by_storage: dict[int, set[int]] = {}
         self._made_in: defaultdict[int, list[int]] = defaultdict(list)
-        self._asked: set[int] = set()
+        self._asked: OrderedDict[int, int] = OrderedDict()
+        self._asked_bytes = 0
         self._unasked_behind = _Behind()
         self._asked_behind = _Behind()
         self._bytes = 0
@@ -106,9 +110,15 @@ class Retainer:
         while self._asked_behind.bytes > self._reach:
             self._drop(self._asked_behind.oldest)
         while self._bytes > self._budget:
-            others = (each for each in self._held if each not in self._asked)
-            oldest = next(others, node.index)
-            self._drop(oldest if oldest != node.index else next(iter(self._held)))
+            self._drop(self._first_to_go(node.index))
+
+    def _first_to_go(self, newest: int) -> int:
+        """Return what is dropped where the room is short."""
+        others = (each for each in self._held if each not in self._asked and each != newest)
+        unasked = next(others, None)
+        if self._asked and (unasked is None or 2 * self._asked_bytes > self._budget):
+            return next(iter(self._asked))
+        return newest if unasked is None else unasked
 
     def leave(
         self, call: int, outer: int, handed_out: Iterable[torch.Tensor], *, projects: bool = True
@@ -150,6 +160,7 @@ class Retainer:
 
     def _drop(self, index: int) -> None:
         tensor = self._held.pop(index)
+        self._asked_bytes -= self._asked.pop(index, 0)
         self._witnesses.pop(index, None)
         self._unasked_behind.discard(index)
         self._asked_behind.discard(index)
@@ -168,7 +179,9 @@ class Retainer:
         """The value of ``node`` when it was made; None when no longer held."""
         held = self._held.get(node.index)
         if held is not None:
-            self._asked.add(node.index)
+            if node.index not in self._asked:
+                self._asked_bytes += self._asked.setdefault(node.index, _bytes_of(held))
+            self._asked.move_to_end(node.index)
             if node.index in self._unasked_behind:
                 self._unasked_behind.discard(node.index)
                 self._asked_behind.add(node.index, _bytes_of(held))
@@ -187,8 +200,12 @@ class Retainer:
         for index in tuple(self._by_storage.get(storage_key(tensor), ())):
             held = self._held[index]
             behind = [d for d in (self._unasked_behind, self._asked_behind) if index in d]
+            asked = index in self._asked
             self._drop(index)
             self._hold(index, held.clone())
+            if asked:
+                self._asked[index] = _bytes_of(self._held[index])
+                self._asked_bytes += self._asked[index]
             for order in behind:
                 order.add(index, _bytes_of(self._held[index]))
 
@@ -200,4 +217,5 @@ class Retainer:
         self._made_in.clear()
         self._unasked_behind.clear()
         self._asked_behind.clear()
-        self._bytes = 0
+        self._asked.clear()
+        self._bytes = self._asked_bytes = 0
