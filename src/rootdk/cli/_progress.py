@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 
 __all__ = ["counted", "progress"]
 
@@ -14,7 +14,15 @@ _LONGEST = 30
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Yield a function that is told what is reached; it shows that while the block runs."""
+    """Yield a function that is told what is reached; it shows that while the block runs.
+
+    What the block prints goes to standard error: it is not part of a report, which may be JSON.
+    """
+    with redirect_stdout(sys.stderr):
+        yield from _told_of_each()
+
+
+def _told_of_each() -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return

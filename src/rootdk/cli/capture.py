@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +53,7 @@ def capture(
         seed=seed,
         inputs=tuple(inputs or ()),
     )
-    with progress() as advance, contextlib.redirect_stdout(sys.stderr):
+    with progress() as advance:
         advance(f"loading {target}")
         loaded = load(target, request)
         options = {"seed": seed, "progress": advance}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import sys
 from pathlib import Path
@@ -94,8 +93,7 @@ def _diagnose(target: str, request: Any, options: CheckOptions) -> Diagnosis:
     from rootdk.cli._progress import progress
     from rootdk.cli._targets import load
 
-    # What the target prints is not part of the report, which may be JSON.
-    with progress() as advance, contextlib.redirect_stdout(sys.stderr):
+    with progress() as advance:
         advance(f"loading {target}")
         loaded = load(target, request)
         options = dataclasses.replace(options, progress=advance, second_inputs=loaded.second_inputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -109,8 +108,7 @@ def _run(function: str, **options: Any) -> Datasheet:
     from rootdk.cli._progress import progress
     from rootdk.identify import identify as run
 
-    # What the function and its file print is not part of the datasheet, which may be JSON.
-    with progress() as advance, contextlib.redirect_stdout(sys.stderr):
+    with progress() as advance:
         advance(f"loading {function}")
         target = function_named(function)
         advance(f"calling {function}")

@@ -106,6 +106,11 @@ class Call:
         return int(self.key.shape[2])
 
     @property
+    def scores(self) -> int:
+        """Number of scores of all measured rows and all keys, hidden ones too."""
+        return self.batch * self.num_heads * len(self.rows) * self.keys
+
+    @property
     def head_dim(self) -> int:
         """Entries per query and head."""
         return int(self.query.shape[3])

@@ -40,9 +40,8 @@ _DEVIATIONS = {"score_moments", "within_rows"}
 
 def fits(call: Call) -> bool:
     """Tell whether compiled code takes a call, as far as can be told from its arguments."""
-    scores = call.batch * call.num_heads * len(call.rows) * call.keys
     return (
-        scores >= WORTH
+        call.scores >= WORTH
         and call.head_dim > 0
         and float_info(call.query).bits <= 32
         and float_info(call.key).bits <= 32

@@ -122,7 +122,7 @@ class FlatRows:
             priorities=columns.pop("priorities"),
             columns=columns,
             histogram=np.sum([bins for _, bins in parts], axis=0),
-            gaps=lambda head, some: self._gaps_of(head, rows[some]),
+            gaps=lambda head, some: self._gaps(head, rows[some]),
         )
 
     @cached_property
@@ -196,14 +196,8 @@ class FlatRows:
         place = operands.element, operands.heads
         return hidden_by(call, *place, rows, reach, span, operands.key, self._edges), span
 
-    def _gaps_of(self, head: int, rows: Integers) -> list[Floats]:
-        """Return, for each row, the scores of its visible keys less the largest of them."""
-        order = np.argsort(rows)
-        found = dict(zip(rows[order].tolist(), self._gaps(head, rows[order]), strict=True))
-        return [found[row] for row in rows.tolist()]
-
     def _gaps(self, head: int, rows: Integers) -> list[Floats]:
-        """Return the same for rows that ascend."""
+        """Return, for each row, the scores of its visible keys less the largest of them."""
         operands, kernels = self.operands, self.memory.kernels
         entries = host(kernels.select(operands.query[head], rows, 0))
         query = kernels.as_array(entries * self.call.scale, operands.key)

@@ -73,7 +73,7 @@ class Hidden:
             of_part *= ones
 
     def put_out(self, scores: Array, number: float) -> None:
-        """Add a number to what is not seen, huge beside every score."""
+        """Add a number to what is not seen."""
         for keys, ones in self.parts:
             of_part = scores[..., keys]
             of_part += (1.0 - ones) * number

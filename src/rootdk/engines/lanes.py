@@ -68,11 +68,10 @@ class Lanes:
 @contextmanager
 def lanes_for(call: Call) -> Iterator[Lanes]:
     """Yield the lanes for a call: one, and nothing changed, where more would gain nothing."""
-    scores = call.batch * call.num_heads * len(call.rows) * call.keys
     threads = available()
     if (
         threads == 1
-        or scores < WORTH
+        or call.scores < WORTH
         or call.bias is not None
         or call.softcap is not None
         or not is_torch(call.query)

@@ -81,7 +81,7 @@ def operands_of(call: Call, element: int, heads: slice) -> Operands:
 def _may_be_float32(call: Call) -> bool:
     if float_info(call.query).bits > 32 or reduced_precision(call) is not None:
         return False
-    return call.batch * call.num_heads * len(call.rows) * call.keys > SMALL
+    return call.scores > SMALL
 
 
 def _centred(key: Array, arithmetic: str, call: Call) -> tuple[Array, Floats]:

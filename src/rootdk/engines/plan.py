@@ -101,8 +101,7 @@ def of_fused(call: Call, names: set[str]) -> float:
     # On a GPU its calls are one kernel each, and blocks are many.
     quicker = 1.0 if call.query.device.type == "cpu" else 0.1
     # What a mask hides, a kernel computes all the same.
-    whole = _heads(call) * len(call.rows) * call.keys
-    scores = whole if is_spelt_out(call) else _scores(call)
+    scores = float(call.scores) if is_spelt_out(call) else _scores(call)
     each = 2.0 * call.head_dim + 60.0 + 100.0 * is_masked(call)
     return quicker * calls * scores * each
 

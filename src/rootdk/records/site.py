@@ -19,6 +19,16 @@ __all__ = [
 ]
 
 Place = Literal["query", "key", "scores", "kernel", "weights", "output"]
+Axis = Literal[
+    "keys",
+    "queries",
+    "heads",
+    "batch",
+    "queries-and-keys",
+    "heads-and-keys",
+    "batch-and-keys",
+    "other",
+]
 FactorKind = Literal["constant", "learned", "position-dependent"]
 
 
@@ -86,16 +96,7 @@ class Normalisation:
     ``added_after_shift``: it is this constant, beside exponentials less the row's maximum.
     """
 
-    axis: Literal[
-        "keys",
-        "queries",
-        "heads",
-        "batch",
-        "queries-and-keys",
-        "heads-and-keys",
-        "batch-and-keys",
-        "other",
-    ] = "keys"
+    axis: Axis = "keys"
     exponentials: Literal["kernel", "shifted", "bare"] = "kernel"
     dtype: str = "float32"
     bounded_by: str | None = None

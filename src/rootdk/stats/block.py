@@ -171,7 +171,7 @@ class Block(ABC):
     def sorted_weights(self, head: int, rows: Integers, most: int) -> list[Floats]:
         """Return, for each of some rows of a head, at most so many weights, largest first.
 
-        A row with fewer visible keys has a weight for each of them.
+        The rows ascend. One with fewer visible keys has a weight for each of them.
         """
 
 

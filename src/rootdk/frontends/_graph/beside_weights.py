@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rootdk.frontends._graph.factors import split_product
+from rootdk.frontends._graph.factors import multiplier, split_product
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.trail import FactorStep
 
@@ -41,4 +41,4 @@ def constant_beside(node: Node) -> tuple[Node, float | None]:
     number = node.attrs.get("scalar") if beside is None else beside.value
     if not isinstance(number, int | float) or (beside is not None and beside.kind > Kind.INDEX):
         return path, None
-    return path, 1.0 / number if node.op == "div" and number else float(number)
+    return path, multiplier(node, number)

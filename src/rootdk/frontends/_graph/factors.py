@@ -5,7 +5,16 @@ from __future__ import annotations
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.trail import FactorStep, Values
 
-__all__ = ["entries", "has_gain", "is_norm_of", "learned_steps", "origin", "split_product", "words"]
+__all__ = [
+    "entries",
+    "has_gain",
+    "is_norm_of",
+    "learned_steps",
+    "multiplier",
+    "origin",
+    "split_product",
+    "words",
+]
 
 
 def learned_steps(
@@ -25,7 +34,7 @@ def learned_steps(
             number = values.uniform(other)
         if number is None or (other is not None and other.kind > Kind.INDEX) or not number:
             break
-        constant *= 1.0 / number if at.op == "div" else number
+        constant *= multiplier(at, number)
         at = path
     if node.op == "div":
         constant = 1.0 / constant
@@ -35,6 +44,11 @@ def learned_steps(
     if constant == 1.0:
         return (learned,)
     return (learned, FactorStep(node, constant, origin="a constant inside a learned factor"))
+
+
+def multiplier(node: Node, number: float) -> float:
+    """By what a product or quotient with a number multiplies; 0 stays what it is."""
+    return 1.0 / number if node.op == "div" and number else float(number)
 
 
 def split_product(node: Node) -> tuple[Node, Node | None]:

@@ -15,6 +15,7 @@ from rootdk.frontends._graph.factors import (
     has_gain,
     is_norm_of,
     learned_steps,
+    multiplier,
     origin,
     split_product,
     words,
@@ -174,9 +175,8 @@ def _multiply(walk: OperandWalk, node: Node) -> Trail:
     """A product or quotient of the path and something beside it."""
     path, side = split_product(node)
     if side is None:
-        value = node.attrs["scalar"]
-        value = 1.0 / value if node.op == "div" and value else value
-        return scaled(walk.resolve(path), FactorStep(node, float(value), origin=words(node)))
+        value = multiplier(node, node.attrs["scalar"])
+        return scaled(walk.resolve(path), FactorStep(node, value, origin=words(node)))
     if side.kind == Kind.UNKNOWN and entries(side) >= entries(path):
         return _table(walk, node, path, side)
     if is_norm_of(node, path, side):
@@ -216,8 +216,7 @@ def _side_factor(walk: OperandWalk, node: Node, path: Node, side: Node) -> Trail
         return ignored(trail, node)
     learned = side.kind == Kind.PARAMETER
     if value is not None and not learned:
-        value = 1.0 / value if node.op == "div" and value else value
-        return scaled(trail, FactorStep(node, float(value), origin=words(node)))
+        return scaled(trail, FactorStep(node, multiplier(node, value), origin=words(node)))
     if learned:
         if not guarded("vector-factor"):
             return ignored(trail, node)

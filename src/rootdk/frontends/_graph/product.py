@@ -7,6 +7,7 @@ from math import prod
 from typing import Literal
 
 from rootdk.frontends._graph.axes import Axes, product_axes
+from rootdk.frontends._graph.factors import multiplier
 from rootdk.frontends._graph.node import LAYOUT, SCORES, Kind, Node
 from rootdk.frontends._graph.trail import FactorStep
 
@@ -132,8 +133,7 @@ def factors_inside(product: Product) -> tuple[FactorStep, ...]:
         found.append(FactorStep(node, share, origin="a mean where a sum is usual"))
     if product.form == "reduce":
         for scaled in _behind_scalars(node.inputs[0])[1]:
-            value = float(scaled.attrs["scalar"])
-            value = 1.0 / value if scaled.op == "div" and value else value
+            value = multiplier(scaled, scaled.attrs["scalar"])
             found.append(FactorStep(scaled, value, origin="a factor inside the sum"))
     alpha = node.attrs.get("alpha", 1.0)
     if alpha != 1.0:

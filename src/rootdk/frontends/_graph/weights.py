@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rootdk.frontends._graph.axes import Axes, AxesLostError, advance
+from rootdk.frontends._graph.factors import multiplier
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.trail import FactorStep, Values
 
@@ -94,8 +95,7 @@ def _notice(node: Node, position: int, trail: WeightsTrail, values: Values) -> N
 
 def _notice_product(node: Node, position: int, trail: WeightsTrail, values: Values) -> None:
     if "scalar" in node.attrs:
-        number = float(node.attrs["scalar"])
-        number = 1.0 / number if node.op == "div" and number else number
+        number = multiplier(node, node.attrs["scalar"])
         trail.factors.append(FactorStep(node, number, origin="a factor on the weights"))
         return
     other = node.inputs[1 - position] if len(node.inputs) > 1 else node.inputs[0]

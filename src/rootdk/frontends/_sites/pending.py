@@ -21,26 +21,16 @@ from rootdk.frontends._sites.numbers import count
 from rootdk.frontends._sites.recompute import Mismatch
 from rootdk.frontends._tap import Kept
 from rootdk.records import Addend
+from rootdk.records.site import Axis
 from rootdk.stats import Summary
 
 __all__ = [
     "PADS",
-    "Axis",
     "Pending",
     "settle_vectors",
     "width_of_heads",
 ]
 
-Axis = Literal[
-    "keys",
-    "queries",
-    "heads",
-    "batch",
-    "queries-and-keys",
-    "heads-and-keys",
-    "batch-and-keys",
-    "other",
-]
 PADS = frozenset({"constant_pad_nd", "pad", "cat"})
 
 

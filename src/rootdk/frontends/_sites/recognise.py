@@ -11,7 +11,8 @@ from rootdk.frontends._graph.product import is_floor
 from rootdk.frontends._graph.tags import behind_layout
 from rootdk.frontends._graph.trail import Values
 from rootdk.frontends._graph.weights import origin_of_sum
-from rootdk.frontends._sites.pending import Axis, Pending
+from rootdk.frontends._sites.pending import Pending
+from rootdk.records.site import Axis
 
 __all__ = [
     "added_number",

@@ -6,7 +6,7 @@ from rootdk._lib.arrays import Array, namespace
 from rootdk.frontends._graph.axes import Atom, Axes
 from rootdk.frontends._graph.product import Product
 from rootdk.frontends._sites.arrange import Arrangement, label_order
-from rootdk.frontends._sites.pending import Axis
+from rootdk.records.site import Axis
 
 __all__ = ["spanned"]
 

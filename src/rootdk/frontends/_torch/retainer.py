@@ -35,8 +35,8 @@ def _witness(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((min(size[-2], 2), few), (step, stride[-1]))
 
 
-class _Behind:
-    """Values of modules that have been left, in the order in which they were, and their bytes."""
+class _Line:
+    """Values in the order in which they came in last, and their bytes."""
 
     def __init__(self) -> None:
         self._sizes: OrderedDict[int, int] = OrderedDict()
@@ -89,10 +89,10 @@ class Retainer:
         self._witnesses: dict[int, torch.Tensor] = {}
         self._by_storage: dict[int, set[int]] = {}
         self._made_in: defaultdict[int, list[int]] = defaultdict(list)
-        self._asked: OrderedDict[int, int] = OrderedDict()
-        self._asked_bytes = 0
-        self._unasked_behind = _Behind()
-        self._asked_behind = _Behind()
+        self._asked = _Line()
+        self._unasked_behind = _Line()
+        self._asked_behind = _Line()
+        self._lines = (self._asked, self._unasked_behind, self._asked_behind)
         self._bytes = 0
 
     def keep(self, node: Node, tensor: torch.Tensor) -> None:
@@ -116,8 +116,8 @@ class Retainer:
         """Return what is dropped where the room is short."""
         others = (each for each in self._held if each not in self._asked and each != newest)
         unasked = next(others, None)
-        if self._asked and (unasked is None or 2 * self._asked_bytes > self._budget):
-            return next(iter(self._asked))
+        if self._asked.bytes and (unasked is None or 2 * self._asked.bytes > self._budget):
+            return self._asked.oldest
         return newest if unasked is None else unasked
 
     def leave(
@@ -160,10 +160,9 @@ class Retainer:
 
     def _drop(self, index: int) -> None:
         tensor = self._held.pop(index)
-        self._asked_bytes -= self._asked.pop(index, 0)
         self._witnesses.pop(index, None)
-        self._unasked_behind.discard(index)
-        self._asked_behind.discard(index)
+        for line in self._lines:
+            line.discard(index)
         key = storage_key(tensor)
         sharing = self._by_storage.get(key, set())
         sharing.discard(index)
@@ -179,9 +178,7 @@ class Retainer:
         """The value of ``node`` when it was made; None when no longer held."""
         held = self._held.get(node.index)
         if held is not None:
-            if node.index not in self._asked:
-                self._asked_bytes += self._asked.setdefault(node.index, _bytes_of(held))
-            self._asked.move_to_end(node.index)
+            self._asked.add(node.index, _bytes_of(held))
             if node.index in self._unasked_behind:
                 self._unasked_behind.discard(node.index)
                 self._asked_behind.add(node.index, _bytes_of(held))
@@ -199,15 +196,11 @@ class Retainer:
         """Copy what is held of the storage that is about to change."""
         for index in tuple(self._by_storage.get(storage_key(tensor), ())):
             held = self._held[index]
-            behind = [d for d in (self._unasked_behind, self._asked_behind) if index in d]
-            asked = index in self._asked
+            stood = [line for line in self._lines if index in line]
             self._drop(index)
             self._hold(index, held.clone())
-            if asked:
-                self._asked[index] = _bytes_of(self._held[index])
-                self._asked_bytes += self._asked[index]
-            for order in behind:
-                order.add(index, _bytes_of(self._held[index]))
+            for line in stood:
+                line.add(index, _bytes_of(self._held[index]))
 
     def clear(self) -> None:
         """Let go of everything."""
@@ -215,7 +208,6 @@ class Retainer:
         self._witnesses.clear()
         self._by_storage.clear()
         self._made_in.clear()
-        self._unasked_behind.clear()
-        self._asked_behind.clear()
-        self._asked.clear()
-        self._bytes = self._asked_bytes = 0
+        for line in self._lines:
+            line.clear()
+        self._bytes = 0

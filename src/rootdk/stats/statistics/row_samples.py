@@ -68,7 +68,7 @@ class RowSamples(BlockStatistic):
             order = np.argsort(priorities[head], kind="stable")[
                 : self._reach(priorities[head], bar)
             ]
-            rows = order[:SAMPLED_ROWS]
+            rows = np.sort(order[:SAMPLED_ROWS])  # a merge puts them in order of priority
             if not len(rows):
                 continue
             found = True
