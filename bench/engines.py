@@ -4,6 +4,7 @@
     python bench/engines.py --growth [--plot FILE]  # time and memory from 256 to 65536 keys
     python bench/engines.py --plan              # is the engine chosen the quickest?
     python bench/engines.py --profile           # where the time of one call goes
+    python bench/engines.py --plan --no-numba   # either, as if Numba were not installed
 
 Ratios are medians over repeats in which everything takes its turn, to the median of one
 `scaled_dot_product_attention` of the same inputs in the same run. `cpu` is the ratio of
@@ -13,10 +14,8 @@ processor time over all threads, which other work on the machine moves less than
 from __future__ import annotations
 
 import argparse
-import cProfile
 import os
-import pstats
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +93,33 @@ def table(length: int, heads: int, repeats: int, *, slow: bool) -> None:
         )
 
 
+def profile(length: int, heads: int, repeats: int) -> None:
+    """Processor seconds of the blocked engine by what is asked of it, each beside one call's."""
+    q, k, v = arrays(length, heads)
+    wanted: list[list[str]] = [["max_score"]]
+    for more in (["row_spread"], ["score_histogram"], [*SOFTMAX, "jacobian_norm", "max_weight"]):
+        wanted.append(wanted[-1] + more)
+    out = torch.empty(256, length)
+
+    def products() -> None:
+        for head in range(heads):
+            for at in range(0, length - 255, 256):
+                torch.matmul(q[0, head, at : at + 256], k[0, head].mT, out=out)
+
+    calls = {
+        "one call": lambda: F.scaled_dot_product_attention(q, k, v),
+        "torch's products alone, 256 rows at a time": products,
+    }
+    for names in wanted:
+        words = f"{'+ ' if len(names) > 1 else ''}{names[-1]}"
+        calls[words] = lambda names=names: measure(q, k, quantities=names, engine="blocked")
+    calls["every quantity"] = lambda: measure(q, k, v, engine="blocked")
+    taken = interleaved(calls, repeats)
+    print("| what | seconds of processor | to one call |\n|---|---|---|")
+    for name, (_, cpu) in taken.items():
+        print(f"| {name} | {cpu:.4f} | {cpu / taken['one call'][1]:.3f} |")
+
+
 def setting(heads: int) -> str:
     return (
         f"torch {torch.__version__}, {torch.get_num_threads()} threads, float32, {heads} heads, "
@@ -123,13 +149,16 @@ def main() -> None:
     parser.add_argument("--least", type=float, default=1.5, help="ratio from which --plan prints")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--no-memory", action="store_true")
+    parser.add_argument("--no-numba", action="store_true", help="with --plan or --profile")
     options = parser.parse_args()
+    with without_numba() if options.no_numba else nullcontext():
+        report(options)
+
+
+def report(options: argparse.Namespace) -> None:
     if options.profile:
-        q, k, v = arrays(options.lengths[0], options.heads)
-        measure(q, k, v)
-        with cProfile.Profile() as profile:
-            measure(q, k, v)
-        pstats.Stats(profile).sort_stats("tottime").print_stats(15)
+        print(setting(options.heads))
+        profile(options.lengths[0], options.heads, options.repeats)
     elif options.plan:
         print(f"{engines_plan.SETTING}, {torch.get_num_threads()} threads")
         engines_plan.table(options.repeats, options.least)
