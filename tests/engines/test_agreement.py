@@ -27,8 +27,9 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     name, _, block = request.param.partition("-")
     if block == "all":
         pytest.importorskip("numba")
-        monkeypatch.setattr(compiled, "WORTH", 0)
-        monkeypatch.setattr(entries, "_WORTH", 0)
+        for of in (compiled, entries):
+            monkeypatch.setattr(of, "WORTH", 0)
+            monkeypatch.setattr(of, "WORTH_LOADED", 0)
         monkeypatch.setattr(compiled, "CHUNK", 9)
         monkeypatch.setattr(compiled, "TOGETHER", 2 * 17)
     for name_of_tile in ("TILE", "FLAT_TILE"):

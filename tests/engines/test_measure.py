@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from rootdk import measure
 from rootdk._lib.errors import ArgumentError, ArrayError, DtypeError, ShapeError
 from rootdk.attention import visibility
-from rootdk.engines import blocked, operands, plain, ragged
+from rootdk.engines import blocked, compiled, operands, plain, ragged
 from rootdk.engines.plan import ENGINES
 from rootdk.stats import AbsentQuantityError
 from rootdk.stats.block import Block
@@ -322,7 +322,10 @@ def test_half_scores_may_overflow_where_rootdk_does_not() -> None:
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
-def test_float32_blocks_of_real_size(library: str, rng: np.random.Generator) -> None:
+def test_float32_blocks_of_real_size(
+    library: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled, "fits", lambda call: False)
     query = rng.normal(size=(1, 2, 700, 64)).astype(np.float32)
     key = rng.normal(size=(1, 1, 900, 64)).astype(np.float32)
     oracle = measure(query, key, causal="bottom_right", engine="reference")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -71,9 +74,10 @@ def cases(draw: st.DrawFn, *, plain: bool = False) -> Case:
 @pytest.fixture
 def small_calls_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operands, "SMALL", 0)
-    monkeypatch.setattr(compiled, "WORTH", 0)
     monkeypatch.setattr(linear, "SMALL", 0)
-    monkeypatch.setattr(entries, "_WORTH", 0)
+    for of in (compiled, entries):
+        monkeypatch.setattr(of, "WORTH", 0)
+        monkeypatch.setattr(of, "WORTH_LOADED", 0)
 
 
 def eps_of(summary: Summary) -> float:
@@ -182,8 +186,59 @@ def test_a_kernel_that_returns_something_else_is_not_believed(
     assert not fused._holds("_no_such_kernel", "cpu", "float32", masked)
 
 
-def test_a_call_of_real_size_is_compiled(rng: np.random.Generator) -> None:
+def test_calls_add_up_to_what_loading_compiled_code_is_worth(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
     pytest.importorskip("numba")
+    monkeypatch.setattr(compiled, "is_loaded", lambda: False)
+    monkeypatch.setattr(compiled, "_missed", compiled._Missed())
+    monkeypatch.setattr(compiled, "WORTH", 3 * 2 * 40 * 40)
+    query = rng.normal(size=(2, 40, 8)).astype(np.float32)
+    engines = [measure(query, query).engine for _ in range(2)]
+    # What no compiled code could take does not count.
+    measure(query.astype(np.float64), query.astype(np.float64))
+    measure(query, query, quantities=["spread"])
+    assert not any("numba" in engine for engine in engines)
+    assert "numba" in measure(query, query).engine
+
+
+def test_a_call_that_is_large_by_itself_loads_compiled_code(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setattr(compiled, "is_loaded", lambda: False)
+    monkeypatch.setattr(compiled, "_missed", compiled._Missed())
+    monkeypatch.setattr(compiled, "WORTH", 2 * 40 * 40)
+    query = rng.normal(size=(2, 40, 8)).astype(np.float32)
+    assert "numba" not in measure(query[:, :-1], query).engine
+    monkeypatch.setattr(compiled, "_missed", compiled._Missed())
+    assert "numba" in measure(query, query).engine
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_calls_do_not_load_compiled_code_unless_they_are_many(loaded: bool, tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    script = tmp_path / "small.py"
+    script.write_text(
+        "import sys\n"
+        "import numpy as np\n"
+        "import rootdk\n"
+        + ("import rootdk.engines._numba.rows\n" if loaded else "")
+        + "query = np.random.default_rng(0).normal(size=(2, 400, 8)).astype(np.float32)\n"
+        "summary = rootdk.measure(query, query)\n"
+        "print('numba' in sys.modules, 'numba' in summary.engine)\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, str(script)]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert out.split() == [str(loaded), str(loaded)]
+
+
+def test_a_call_of_real_size_is_compiled(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setattr(compiled, "WORTH", 2**20)
     query = rng.normal(size=(1, 2, 1100, 24)).astype(np.float32)
     key = rng.normal(size=(1, 1, 1300, 24)).astype(np.float32)
     query.flags.writeable = False

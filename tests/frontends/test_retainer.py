@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from rootdk import check
+from rootdk import check, measure
 from rootdk.frontends._graph.node import Kind, Node
+from rootdk.frontends._sites.recording import Recording
+from rootdk.frontends._tap import Measured, tapped
+from rootdk.frontends._torch import retainer as retainer_module
 from rootdk.frontends._torch.retainer import Retainer
 
 
@@ -195,3 +199,76 @@ def test_what_is_asked_for_again_and_again_stays() -> None:
         retainer.keep(node(at), torch.zeros(100))
         assert retainer.value(node(at)) is not None
         assert retainer.value(shared) is not None, f"after {at} others"
+
+
+def test_holes_are_given_back_once_much_was_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[bool] = []
+    monkeypatch.setattr(retainer_module, "give_back", lambda: given_back.append(True))
+    monkeypatch.setattr(retainer_module, "_LET_GO", 1000)
+    retainer = Retainer(400, room=1)
+    counts = []
+    for index in range(7):
+        retainer.keep(node(index), torch.zeros(100))
+        counts.append(len(given_back))
+    # From the second on each lets 400 bytes go.
+    assert counts == [0, 0, 0, 1, 1, 1, 2]
+
+
+class _Eager(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (torch.nn.Linear(16, 16) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        scores = query @ key.transpose(-2, -1) / 4.0
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        weights = scores.masked_fill(later, -torch.inf).softmax(-1)
+        out: torch.Tensor = weights @ value
+        return out
+
+
+def test_neither_scores_nor_weights_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[tuple[int, ...]] = []
+    keep = Retainer.keep
+
+    def seen(self: Retainer, made: Node, tensor: torch.Tensor) -> None:
+        kept.append(tuple(tensor.shape))
+        keep(self, made, tensor)
+
+    monkeypatch.setattr(Retainer, "keep", seen)
+    (site,) = check(_Eager(), torch.randn(2, 24, 16)).sites
+    assert site.resolved
+    assert kept
+    assert (2, 24, 24) not in kept
+
+
+def test_nothing_that_a_node_held_outlives_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    products: list[Node] = []
+    hold = Recording._hold_product
+
+    def seen(self: Recording, made: Node) -> None:
+        products.append(made)
+        hold(self, made)
+
+    monkeypatch.setattr(Recording, "_hold_product", seen)
+    assert check(_Eager(), torch.randn(2, 24, 16)).sites
+    assert products
+    assert not any({"operands", "factors", "tensor"} & set(made.attrs) for made in products)
+
+
+def test_a_causal_mask_is_measured_as_causal_order() -> None:
+    found: list[Measured] = []
+    model, given = _Eager(), torch.randn(2, 24, 16)
+    with tapped(found.append):
+        (site,) = check(model, given).sites
+    (measured,) = found
+    assert site.causal == measured.causal == "top_left"
+    assert measured.mask is None
+    visible = torch.ones(24, 24, dtype=torch.bool).tril()
+    with torch.no_grad():
+        summary = measure(
+            model.query(given)[:, None], model.key(given)[:, None], scale=0.25, mask=visible
+        )
+    for name in ("spread", "entropy_nats", "max_weight", "visible_scores"):
+        np.testing.assert_allclose(measured.summary[name], summary[name], rtol=1e-5)

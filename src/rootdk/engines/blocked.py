@@ -27,6 +27,8 @@ def run(call: Call, names: set[str]) -> Filled:
             return _run_compiled(call, names)
         except UnfitError:
             pass
+    else:
+        compiled.count_missed(call)
     states, engine = plain.run(call, names)
     return Filled(states=states, engine=f"blocked ({engine})")
 

@@ -6,6 +6,7 @@ It takes calls in main memory whose scores float32 can hold; what it does not ta
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,8 +24,17 @@ from rootdk.engines.workers import Workers, float32_at_least, hired, in_reach
 from rootdk.stats.block import HISTOGRAM_BINS, Integers
 from rootdk.stats.statistic import BlockStatistic, statistics
 
-WORTH = 2**21
-"""Scores from which compiled code earns the time that loading it takes."""
+WORTH = 2**27
+"""Scores, of all calls of a process, from which compiled code earns the time that loading it takes.
+
+Half a second, and a hundred MiB; the library of the arrays is slower by as much for so many.
+"""
+
+WORTH_LOADED = 2**17
+"""Scores of a call from which compiled code is quicker once it is there."""
+
+SHARED = 2**23
+"""Scores of a call from which on threads are worth hiring."""
 
 TOGETHER = 2**16
 """Rows, and keys, of all heads whose numbers are held at once, unless one head has more."""
@@ -38,11 +48,39 @@ LARGEST_ERROR = 2.0**-10
 _DEVIATIONS = {"score_moments", "within_rows"}
 
 
+@dataclass(slots=True)
+class _Missed:
+    """What compiled code could have measured in this process and has not, not being loaded."""
+
+    scores: int = 0
+
+
+_missed = _Missed()
+
+
+def is_loaded() -> bool:
+    """Tell whether compiled code is there, so that it costs nothing to load."""
+    return f"{__package__}._numba.rows" in sys.modules
+
+
 def fits(call: Call) -> bool:
-    """Tell whether compiled code takes a call, as far as can be told from its arguments."""
+    """Tell whether compiled code takes a call, as far as can be told from its arguments.
+
+    Before it is loaded, a call has to be large, or others that it could have taken have to add up.
+    """
+    enough = call.scores >= WORTH_LOADED if is_loaded() else _missed.scores + call.scores >= WORTH
+    return enough and _takes(call)
+
+
+def count_missed(call: Call) -> None:
+    """Count a call that something else has measured."""
+    if not is_loaded() and _takes(call):
+        _missed.scores += call.scores
+
+
+def _takes(call: Call) -> bool:
     return (
-        call.scores >= WORTH
-        and call.head_dim > 0
+        call.head_dim > 0
         and float_info(call.query).bits <= 32
         and float_info(call.key).bits <= 32
         and all(map(in_reach, (call.query, call.key)))
@@ -63,7 +101,7 @@ def run(call: Call, names: set[str]) -> tuple[dict[str, BlockStatistic], str]:
     wanted |= kernels.HISTOGRAM if "score_histogram" in names else 0
     wanted |= kernels.SOFTMAX if names & SOFTMAX else 0
     parts: list[dict[str, BlockStatistic]] = []
-    with hired() as workers:
+    with hired(None if call.scores >= SHARED else 1) as workers:
         for heads in _head_slices(call):
             states = empty_states(names, heads.stop - heads.start)
             for element in range(call.batch):
@@ -137,10 +175,7 @@ class _Work:
             visible_keys=counts[..., 0],
             priorities=counts[..., 1],
             histogram=bins,
-            gaps=lambda at, some: [
-                heads[at].gaps(call, int(rows[row]), (int(first[row]), int(past[row])))
-                for row in some
-            ],
+            gaps=lambda at, some: heads[at].gaps(call, rows[some], first[some], past[some]),
         )
 
     def _tasks(self, rows: int, heads: int) -> list[tuple[int, int, int]]:

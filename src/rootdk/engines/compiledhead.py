@@ -13,6 +13,9 @@ from rootdk.engines.call import Call, UnfitError
 from rootdk.engines.workers import float32_at_least
 from rootdk.stats.block import Booleans, Floats, Integers
 
+_AGAIN = 2**18
+"""Scores that are computed anew at once, unless a row has more."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Keys:
@@ -74,26 +77,37 @@ class Head:
         part = float32_at_least(part)
         return start, np.broadcast_to(part, (stop - start, self.keys.of_call))
 
-    def gaps(self, call: Call, row: int, reach: tuple[int, int]) -> Floats:
-        """Return the final scores of a row's visible keys less the largest of them."""
-        keys = self.keys
-        first, past = reach[0], min(reach[1], keys.count)
-        entries = self.query[row].astype(np.float64)
-        scores = np.empty(keys.count, dtype=np.float32)
-        self.kernels.scores_of((entries * call.scale).astype(np.float32), keys.laid, scores)
-        scores = scores[first:past]
+    def gaps(self, call: Call, rows: Integers, first: Integers, past: Integers) -> list[Floats]:
+        """Return the final scores of the visible keys of rows less the largest of each."""
+        found: list[Floats] = []
+        step = max(_AGAIN // max(self.keys.count, 1), 1)
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            entries = self.query[rows[some]].astype(np.float64)
+            scores = self._scores_of((entries * call.scale).astype(np.float32))
+            for at, row in enumerate(rows[some].tolist()):
+                reach = slice(int(first[start + at]), min(int(past[start + at]), self.keys.count))
+                found.append(self._gaps_of(call, row, entries[at], scores[at], reach))
+        return found
+
+    def _scores_of(self, queries: Floats) -> Any:
+        """Return the scores of queries, which are scaled already; (rows, keys)."""
+        keys, depth = self.keys, queries.shape[1]
+        panels = keys.laid.reshape(-1, depth, self.kernels.PANEL)
+        together = np.matmul(queries, panels).transpose(1, 0, 2)
+        return together.reshape(len(queries), -1)[:, : keys.count]
+
+    def _gaps_of(self, call: Call, row: int, entries: Floats, scores: Any, reach: slice) -> Floats:
+        scores = scores[reach]
         if call.softcap is None and not self.mask.size and not self.bias.shape[0]:
-            return np.asarray(scores - np.max(scores, initial=-np.inf))
+            return np.asarray(scores - scores.max()) if len(scores) else np.asarray(scores)
         if call.softcap is not None:
-            whole = scores + call.scale * float(np.dot(entries, keys.centre))
+            whole = scores + call.scale * float(np.dot(entries, self.keys.centre))
             scores = call.softcap * np.tanh(whole / call.softcap)
-        if self.mask.size:
-            seen = self.mask[row, first:past]
-        else:
-            seen = np.ones(len(scores), dtype=np.bool_)
+        seen = self.mask[row, reach] if self.mask.size else np.full(len(scores), fill_value=True)
         start, added = self.bias_of(np.asarray([row]))
         if added.size:
-            of_row = added[row - start, first:past].astype(np.float64)
+            of_row = added[row - start, reach].astype(np.float64)
             seen = seen & (of_row > -np.inf)
             scores = scores + (of_row - np.max(of_row[seen], initial=-np.inf))
         scores = scores[seen]

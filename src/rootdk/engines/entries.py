@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import nullcontext
 
 import numpy as np
 
 from rootdk._lib.arrays import Array, Namespace, float_info, to_numpy
+from rootdk.engines import compiled
 from rootdk.engines.call import Call
-from rootdk.engines.workers import ALONE, float32_at_least, hired, in_reach
+from rootdk.engines.workers import float32_at_least, hired, in_reach
 from rootdk.stats.block import Floats, Integers
 from rootdk.stats.statistic import Statistic
 from rootdk.stats.statistics._moments import EntryMoments, merge_moments
@@ -21,11 +21,14 @@ from rootdk.stats.statistics.value_entries import ValueEntries
 _CHUNK = 2**18
 """Entries converted at once."""
 
-_WORTH = 2**20
+WORTH = 2**26
 """Entries from which compiled code earns the time that loading it takes."""
 
-_WORTH_LOADED = 2**14
-"""The same where the scores of the call have been measured by compiled code."""
+WORTH_LOADED = 2**14
+"""The same once it is there."""
+
+_SHARED = 2**20
+"""Entries from which on threads are worth hiring."""
 
 SOURCES: dict[str, tuple[type[EntryMoments], str]] = {
     "query_entries": (QueryEntries, "query"),
@@ -36,14 +39,9 @@ SOURCES: dict[str, tuple[type[EntryMoments], str]] = {
 """Statistic and argument of the call, by the name of the statistic."""
 
 
-def entry_states(
-    call: Call, names: set[str], *, loaded: bool
-) -> tuple[dict[str, Statistic], dict[str, str]]:
-    """Return the states of the named entry statistics, and why any is absent.
-
-    ``loaded``: whether compiled code has measured the scores, so that it costs nothing to load.
-    """
-    worth = _WORTH_LOADED if loaded else _WORTH
+def entry_states(call: Call, names: set[str]) -> tuple[dict[str, Statistic], dict[str, str]]:
+    """Return the states of the named entry statistics, and why any is absent."""
+    worth = WORTH_LOADED if compiled.is_loaded() else WORTH
     states: dict[str, Statistic] = {}
     absent: dict[str, str] = {}
     for name in sorted(names & set(SOURCES)):
@@ -99,19 +97,22 @@ def _compiled_moments(array: Array) -> _Moments:
     from rootdk.engines._numba import sums
 
     heads, rows, width = (int(size) for size in array.shape)
+    shared = heads * rows * width >= _SHARED
     # One long row, as inputs come, is cut so that every thread has some.
-    parts = 16 if heads == 1 else 1
+    parts = 16 if heads == 1 and shared else 1
     ends = np.linspace(0, rows, parts + 1).astype(int).tolist()
     spans = [(head, *span) for span in itertools.pairwise(ends) for head in range(heads)]
 
     # Half types are widened span by span.
-    values = array if float_info(array).bits == 16 else float32_at_least(array)
+    narrow = float_info(array).bits == 16
+    values = array if narrow else float32_at_least(array)
 
     def of_span(span: tuple[int, int, int]) -> tuple[float, float]:
         head, start, stop = span
-        return sums.moments(np.ravel(float32_at_least(values[head, start:stop])))
+        part = values[head, start:stop]
+        return sums.moments(np.ravel(float32_at_least(part) if narrow else part))
 
-    with hired() if heads * rows * width >= _WORTH else nullcontext(ALONE) as workers:
+    with hired(None if shared else 1) as workers:
         found = np.asarray(list(workers.map(of_span, spans))).reshape(parts, heads, 2)
     result = _nothing(heads)
     for (start, stop), part in zip(itertools.pairwise(ends), found, strict=True):

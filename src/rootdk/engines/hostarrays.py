@@ -38,16 +38,17 @@ def contiguous(indices: Integers) -> slice | None:
 
 
 def largest_first(values: Floats, most: int) -> Floats:
-    """Return at most so many of some numbers, as float64.
+    """Return at most so many of some numbers, or of those of each row, as float64.
 
     Examples
     --------
     >>> largest_first(np.asarray([1.0, 3.0, 2.0]), 2).tolist()
     [3.0, 2.0]
     """
-    if len(values) > 2 * most:  # sorting all takes longer
-        values = np.partition(values, len(values) - most)[-most:]
-    return np.sort(values)[::-1][:most].astype(np.float64)
+    many = values.shape[-1]
+    if many > 2 * most:  # sorting all takes longer
+        values = np.partition(values, many - most)[..., -most:]
+    return np.sort(values)[..., ::-1][..., :most].astype(np.float64)
 
 
 def host(array: Array) -> Floats:

@@ -126,7 +126,7 @@ def measure(
     )
     with isolated(call):
         filled = run(call, names, engine)
-        entries, absent = entry_states(call, names, loaded="numba" in filled.engine)
+        entries, absent = entry_states(call, names)
     states = {**filled.states, **entries}
     return Summary(
         num_heads=call.num_heads,

@@ -123,5 +123,8 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
 
     def sorted_weights(self, head: int, rows: Integers, most: int) -> list[Floats]:
         """Return the largest weights of rows, largest first."""
-        of_rows = zip(self._gaps(head, rows), self.max_weight[head, rows], strict=True)
-        return [np.exp(largest_first(gaps, most)) * top for gaps, top in of_rows]
+        gaps, tops = self._gaps(head, rows), self.max_weight[head, rows]
+        if len({len(each) for each in gaps}) == 1:
+            return list(np.exp(largest_first(np.stack(gaps), most)) * tops[:, None])
+        of_rows = zip(gaps, tops, strict=True)
+        return [np.exp(largest_first(each, most)) * top for each, top in of_rows]

@@ -99,21 +99,6 @@ def lay_out(key: np.ndarray, centre: np.ndarray, laid: np.ndarray) -> float:
     return largest
 
 
-@compiled(types.void(_FLOAT32[::1], _FLOAT32[::1], _FLOAT32[::1]), fastmath={"contract"})
-def scores_of(query: np.ndarray, laid: np.ndarray, scores: np.ndarray) -> None:
-    """Write the scores of one query, which is scaled already."""
-    depth = query.size
-    for start in range(0, scores.size, PANEL):
-        sums = np.zeros(PANEL, dtype=np.float32)
-        for at in range(depth):
-            base = start * depth + at * PANEL
-            keys = laid[base : base + PANEL]
-            for lane in range(PANEL):
-                sums[lane] += query[at] * keys[lane]
-        many = min(PANEL, scores.size - start)
-        scores[start : start + many] = sums[:many]
-
-
 @compiled()
 def _mixed(bits: Any) -> Any:
     """Spread every bit over all others, as ``rootdk.engines.priority`` does."""

@@ -71,6 +71,7 @@ def run(
     )
     sites, summaries = build_sites(pending, known.name, lambda path: configs)
     tape.retainer.clear()
+    tape.forget()
     state, reason = state_of(prepared.leaves)
     return Trace(
         sites=sites,

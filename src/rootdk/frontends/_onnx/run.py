@@ -77,6 +77,7 @@ def run(
         unconfigured=known.unconfigured,
     )
     recorder.retainer.clear()
+    recorder.forget()
     if interpreter.by_reference:
         kinds = ", ".join(sorted(interpreter.by_reference))
         remarks = (*remarks, f"run by onnx's reference, onnxruntime having no kernel: {kinds}")

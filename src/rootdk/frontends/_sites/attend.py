@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -231,8 +232,12 @@ class Attending(MeetsValues, ByHand, Calls, JoinsPieces):
             pending.kept = None
         rows, columns = taking.operands(rows, columns)
         masks = taking.masks(masks)
+        causal = None if taking.some else pending.causal
+        if causal is not None:
+            # The mask says nothing else, and half of the scores need no look then.
+            masks = replace(masks, mask=None)
         return lambda value: measure_site(
-            pending, rows, columns, scale, masks, taking.value(value), inputs
+            pending, rows, columns, scale, masks, taking.value(value), inputs, causal
         )
 
     def _later(self, pending: Pending, measure: Callable[[Array | None], Summary | None]) -> None:

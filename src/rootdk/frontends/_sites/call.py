@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rootdk._lib.arrays import Array, namespace, quiet, to_numpy
-from rootdk.frontends._sites.numbers import Floats, chosen, count, doubles, lifted, picked, span
+from rootdk.frontends._sites.numbers import (
+    Floats,
+    chosen,
+    count,
+    doubles,
+    lifted,
+    picked,
+    products,
+    span,
+)
 from rootdk.frontends._sites.recompute import softmax_of
 from rootdk.records import Addend
 
@@ -41,7 +50,7 @@ class Call:
         query = picked(self.query[batch, head], [rows])
         key = doubles(self.key[batch, self._kv(head, self.key)])
         with quiet():
-            scores: Any = query @ key.T * self.scale
+            scores: Any = products(query, key.T, self.key) * self.scale
             if self.softcap is not None:
                 scores = self.softcap * np.tanh(scores / self.softcap)
             if self.bias is not None:
@@ -73,8 +82,9 @@ class Call:
     def output(self, batch: int, head: int, rows: Rows) -> Floats:
         """Some rows of one head's output, (rows, value_dim), in float64; empty rows are 0."""
         weights = self.weights(batch, head, rows)
+        value = doubles(self.value[batch, self._kv(head, self.value)])
         with quiet():
-            return np.asarray(weights @ doubles(self.value[batch, self._kv(head, self.value)]))
+            return products(weights, value, self.value)
 
     def weights(self, batch: int, head: int, rows: Rows) -> Floats:
         """The weights of some rows of one head, (rows, keys), in float64; empty rows are 0."""

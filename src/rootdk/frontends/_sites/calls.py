@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rootdk._lib.arrays import Array, dtype_name, namespace
+from rootdk.attention.masks import Causal
 from rootdk.frontends._graph.beside_weights import value_factors
 from rootdk.frontends._graph.node import LAYOUT, Kind, Node
 from rootdk.frontends._graph.operand import OperandWalk
@@ -210,13 +211,13 @@ class Calls:
         sampled = self._seeing(call)
         each = max(self.rows // len(sampled), 1)
         worst, bound, count = 0.0, 0.0, 0
+        sizes = {b: call.largest_value(b) for b in {b for b, _, _ in sampled}}
         for b, h, seeing in sampled:
             rows = self.generator.choice(seeing, size=min(each, queries))
             expected, seen = call.output(b, h, rows), picked(observed[b, h], [rows])
             fit = np.isfinite(expected) & np.isfinite(seen)
             gap = float(np.abs(np.where(fit, expected - seen, 0.0)).max(initial=0.0))
-            size = call.largest_value(b)
-            allowed = eps_of(observed) * size * (16.0 + 4.0 * call.reach(b, h, rows))
+            allowed = eps_of(observed) * sizes[b] * (16.0 + 4.0 * call.reach(b, h, rows))
             count += len(rows)
             if not bound or gap * bound > worst * allowed:
                 worst, bound = gap, allowed
@@ -260,16 +261,23 @@ class Calls:
 
     def _measure_call(self, pending: Pending, call: Call, trails: list[Trail]) -> None:
         query_factor, key_factor = trails[0].constant, trails[1].constant
+        visible = call.visible
+        causal: Causal | None = "top_left" if call.causal else None
+        queries, keys = (int(side.shape[2]) for side in (call.query, call.key))
+        if visible is not None and causal is None:
+            causal = alignment(pending.diagonal, queries, keys)
+            # The mask says nothing else, and half of the scores need no look then.
+            visible = visible if causal is None else None
         pending.summary = measure_call(
             call.query,
             call.key,
             call.scale * query_factor * key_factor,
             query_factor,
             key_factor,
-            mask=call.visible,
+            mask=visible,
             bias=call.bias,
             softcap=call.softcap,
-            causal="top_left" if call.causal else None,
+            causal=causal,
             score_dtype=pending.score_dtype,
             value=call.value,
             inputs=self.projection_input(trails[0]),

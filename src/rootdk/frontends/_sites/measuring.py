@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rootdk._lib.arrays import Array, compute_dtype, dtype_name, namespace, quiet
+from rootdk.attention.masks import Causal
 from rootdk.engines import measure
 from rootdk.frontends import _tap
 from rootdk.frontends._graph.line import ScoreLine
@@ -31,8 +32,9 @@ def measure_site(
     masks: Masks,
     value: Array | None,
     inputs: Array | None,
+    causal: Causal | None = None,
 ) -> Summary | None:
-    """The statistics of the site, per head."""
+    """The statistics of the site, per head; what causal order hides, no mask has to."""
     arrangement, line = pending.arrangement, pending.line
     assert arrangement is not None
     assert line is not None
@@ -54,6 +56,7 @@ def measure_site(
         key_factor,
         mask=masks.mask,
         bias=masks.bias,
+        causal=causal,
         softcap=line.softcap,
         score_dtype=pending.score_dtype,
         inputs=inputs,
@@ -73,7 +76,7 @@ def measure_call(
     bias: Array | None,
     softcap: float | None,
     score_dtype: str,
-    causal: Any = None,
+    causal: Causal | None = None,
     value: Array | None = None,
     inputs: Array | None = None,
     kept: _tap.Kept | None = None,

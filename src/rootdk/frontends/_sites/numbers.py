@@ -38,6 +38,7 @@ __all__ = [
     "permuted",
     "picked",
     "plain",
+    "products",
     "span",
     "summed",
     "times",
@@ -136,6 +137,19 @@ def span(array: Array) -> tuple[float, float]:
     """The smallest and the largest entry; NaN where any is NaN."""
     xp = namespace(array)
     return float(xp.min(array)), float(xp.max(array))
+
+
+def products(one: Floats, two: Floats, like: Array) -> Floats:
+    """The matrix product, by the library of ``like``.
+
+    NumPy's threads and those of another library would stand in each other's way: each waits for
+    work in a loop that burns, long after its last product.
+    """
+    if not is_torch(like):
+        return np.asarray(one @ two)
+    xp = namespace(like)
+    sides = (xp.asarray(side, device="cpu") for side in (one, two))
+    return np.asarray(xp.matmul(*sides))
 
 
 def wide(array: Array) -> Array:

@@ -15,7 +15,7 @@ from rootdk.frontends._graph.node import Node
 from rootdk.frontends._graph.product import Product
 from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.arrange import leading_labels, operand_tensors
-from rootdk.frontends._sites.numbers import Floats, doubles, eps_of, lifted, picked
+from rootdk.frontends._sites.numbers import Floats, doubles, eps_of, lifted, picked, products
 from rootdk.frontends._sites.sampling import Places, Sample, at_rows, draw_sample
 from rootdk.frontends._sites.values import ArrayValues
 
@@ -166,7 +166,7 @@ def _by_group(
         for number, group in enumerate(groups.T.tolist()):
             mine = np.flatnonzero(group_of.reshape(-1) == number)
             two = doubles(others[tuple(group)])[along]
-            dots[mine] = one[mine] @ two.T
+            dots[mine] = products(one[mine], two.T, others)
             norms = np.linalg.norm(one[mine], axis=-1), np.linalg.norm(two, axis=-1)
             sizes[mine] = norms[0][:, None] * norms[1]
     return dots, sizes

@@ -156,6 +156,16 @@ class Recording:
             old.attrs.pop("operands", None)
             old.attrs.pop("factors", None)
 
+    def forget(self) -> None:
+        """Let go of every array that the nodes hold, and of all that is known of them."""
+        for node in self._products:
+            node.attrs.pop("operands", None)
+            node.attrs.pop("factors", None)
+        for side in (*self._sides, *self._spent):
+            side.attrs.pop("tensor", None)
+        for nodes in (self._products, self._sides, self._spent):
+            nodes.clear()
+
     def release(self) -> None:
         """Let go of the side operands of the softmax before the last.
 

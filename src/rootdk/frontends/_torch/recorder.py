@@ -252,7 +252,8 @@ class Recorder(TorchDispatchMode, Recording):
         else:
             view = node.op in LAYOUT or func.is_view
             self.identities.bind(tensor, node, fresh=not view)
-        made = node.op not in LAYOUT and node.on_scores != SCORES
+        # Scores are never asked for, and weights are compared while they are at hand.
+        made = node.op not in LAYOUT and node.on_scores != SCORES and node.op != "softmax"
         if made and node.kind >= Kind.PARAMETER and tensor.is_floating_point() and tensor.dim():
             self.retainer.keep(node, tensor.detach())
 

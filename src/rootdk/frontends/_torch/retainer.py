@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from rootdk._lib.heap import give_back
 from rootdk.frontends._graph.node import Node
 from rootdk.frontends._torch.identity import storage_key
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Retainer"]
 
 _LEFT_BEHIND = 16 << 20
+_LET_GO = 256 << 20
+"""Bytes let go of, here and there, after which the holes are given back."""
 
 
 def _bytes_of(tensor: torch.Tensor) -> int:
@@ -94,6 +97,7 @@ class Retainer:
         self._asked_behind = _Line()
         self._lines = (self._asked, self._unasked_behind, self._asked_behind)
         self._bytes = 0
+        self._let_go = 0
 
     def keep(self, node: Node, tensor: torch.Tensor) -> None:
         """Hold the value of ``node``."""
@@ -111,6 +115,10 @@ class Retainer:
             self._drop(self._asked_behind.oldest)
         while self._bytes > self._budget:
             self._drop(self._first_to_go(node.index))
+        if self._let_go > _LET_GO:
+            # What stays lies between what has gone, and the model's next values find no place.
+            self._let_go = 0
+            give_back()
 
     def _first_to_go(self, newest: int) -> int:
         """Return what is dropped where the room is short."""
@@ -169,6 +177,7 @@ class Retainer:
         if not sharing:
             self._by_storage.pop(key, None)
             self._bytes -= _bytes_of(tensor)
+            self._let_go += _bytes_of(tensor)
 
     def holds(self, node: Node) -> bool:
         """Whether the value of ``node`` is held, without asking for it."""
