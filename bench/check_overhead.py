@@ -10,16 +10,17 @@ rootdk depends on either; they may live in an environment of their own that sees
 packages, which then runs this script. One that is absent, or fails, is passed over with a word.
 (TorchLens fails in a process where TransformerLens ran: `--what` asks for one at a time.)
 
-Times are medians of interleaved repeats in one process, after one warm-up of each; with
-`--processor`, processor time of one thread, which other work on the machine disturbs less.
-Each measurement of memory is the peak resident memory of a process of its own during its first
-call, without what building the model took (Linux only): so it holds what `check` loads, Numba
-among it, once a process.
+Times are medians of interleaved repeats in one process, after one warm-up of each, with compiled
+code loaded (`check` does so by itself once it has measured enough); with `--processor`, processor
+time of one thread, which other work on the machine disturbs less. Each first pass, and its peak
+resident memory without what building the model took (Linux only), is measured in a process of its
+own: so it holds what `check` loads, Numba among it, once a process.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import importlib.util
 import json
@@ -139,11 +140,12 @@ def seconds(call: Callable[[], None], clock: Callable[[], float]) -> float:
     return clock() - start
 
 
-def peak_mib(mode: str, name: str, tokens: int, attention: str) -> float:
-    """Peak resident memory of a process that loads the model and runs once."""
+def first_pass(mode: str, name: str, tokens: int, attention: str) -> tuple[float, float]:
+    """Seconds, and peak resident memory in MiB, of a process that loads the model and runs once."""
     command = [sys.executable, __file__, "--child", mode, name, str(tokens), attention]
     out = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(json.loads(out.stdout.splitlines()[-1]))
+    taken, peak = json.loads(out.stdout.splitlines()[-1])
+    return float(taken), float(peak)
 
 
 def peak_of_this_process() -> float:
@@ -163,8 +165,8 @@ def child(mode: str, name: str, tokens: int, attention: str) -> None:
     if mode == "transformer_lens":
         lens(name, model)
     forget_peak()
-    run(mode, name, model, ids)
-    print(json.dumps(peak_of_this_process()))
+    taken = seconds(lambda: run(mode, name, model, ids), time.perf_counter)
+    print(json.dumps([taken, peak_of_this_process()]))
 
 
 def main() -> None:
@@ -193,7 +195,8 @@ def main() -> None:
         f"{', '.join(absent) or 'nothing'}; targets for check: {TARGETS['seconds']} times the "
         f"time, {TARGETS['MiB']} times the memory"
     )
-    heads = "model", "attention", "tokens", "what", "seconds", "ratio", "MiB", "ratio"
+    heads = "model", "attention", "tokens", "what", "seconds", "ratio", "first pass, seconds"
+    heads = *heads, "MiB", "ratio"
     print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
     clock = time.process_time if options.processor else time.perf_counter
     for name in options.models:
@@ -215,6 +218,8 @@ def lines(
     clock: Callable[[], float],
 ) -> None:
     model, ids = build(name, tokens, attention)
+    with contextlib.suppress(ImportError):
+        import rootdk.engines._numba.rows  # noqa: F401
     times: dict[str, list[float]] = {mode: [] for mode in modes}
     for turn in range(1 + repeats):
         for mode, each in list(times.items()):
@@ -231,12 +236,12 @@ def lines(
             if turn:  # the first warms up
                 each.append(taken_now)
     taken = {mode: statistics.median(each) for mode, each in times.items()}
-    memory = {mode: peak_mib(mode, name, tokens, attention) for mode in times}
+    first = {mode: first_pass(mode, name, tokens, attention) for mode in times}
     for mode in times:
         print(
             f"| {name} | {attention} | {tokens} | {mode} | {taken[mode]:.3f} | "
-            f"{taken[mode] / taken['forward']:.2f} | {memory[mode]:.0f} | "
-            f"{memory[mode] / memory['forward']:.2f} |",
+            f"{taken[mode] / taken['forward']:.2f} | {first[mode][0]:.2f} | "
+            f"{first[mode][1]:.0f} | {first[mode][1] / first['forward'][1]:.2f} |",
             flush=True,
         )
 
