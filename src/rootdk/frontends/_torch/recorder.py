@@ -253,7 +253,8 @@ class Recorder(TorchDispatchMode, Recording):
             view = node.op in LAYOUT or func.is_view
             self.identities.bind(tensor, node, fresh=not view)
         # Scores are never asked for, and weights are compared while they are at hand.
-        made = node.op not in LAYOUT and node.on_scores != SCORES and node.op != "softmax"
+        large = node.on_scores == SCORES or _holds_weights(node)
+        made = node.op not in LAYOUT and not large
         if made and node.kind >= Kind.PARAMETER and tensor.is_floating_point() and tensor.dim():
             self.retainer.keep(node, tensor.detach())
 
@@ -280,6 +281,13 @@ class Recorder(TorchDispatchMode, Recording):
     def again(self, node: Node, value_of: ValueOf) -> torch.Tensor:
         """Run a recorded call again; see ``Holder``."""
         return run_again(node, value_of, self.values)
+
+
+def _holds_weights(node: Node) -> bool:
+    """Whether a tensor is a softmax of scores, as it was made or in another dtype, or dropped."""
+    while node.op in {"identity", "dropout"} and node.inputs:
+        node = node.inputs[0]
+    return node.op == "softmax" and bool(node.inputs[0].on_scores)
 
 
 # Scores are never run again, but what puts them together of parts is run on the places of theirs.
