@@ -9,6 +9,7 @@
 Ratios are medians over repeats in which everything takes its turn, to the median of one
 `scaled_dot_product_attention` of the same inputs in the same run. `cpu` is the ratio of
 processor time over all threads, which other work on the machine moves less than `wall`.
+Compiled code is loaded beforehand.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import engines_growth
 import engines_plan
 import torch
 import torch.nn.functional as F
-from engines_timing import SPREAD, arrays, interleaved, materialised
+from engines_timing import SPREAD, arrays, interleaved, load_compiled, materialised
 
 from rootdk import measure
 from rootdk.engines import workers
@@ -156,6 +157,7 @@ def main() -> None:
 
 
 def report(options: argparse.Namespace) -> None:
+    load_compiled()
     if options.profile:
         print(setting(options.heads))
         profile(options.lengths[0], options.heads, options.repeats)

@@ -10,12 +10,20 @@ from typing import Any
 
 import torch
 
+from rootdk.engines import workers
+
 SPREAD = ["spread", "row_spread"]
 
 
 def arrays(length: int, heads: int) -> list[torch.Tensor]:
     torch.manual_seed(0)
     return [torch.randn(1, heads, length, 64) for _ in range(3)]
+
+
+def load_compiled() -> None:
+    """Load compiled code, as rootdk does by itself once a process has measured enough."""
+    if workers.is_installed():
+        import rootdk.engines._numba.rows  # noqa: F401
 
 
 def materialised(query: torch.Tensor, key: torch.Tensor) -> None:

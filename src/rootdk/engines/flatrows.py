@@ -86,8 +86,9 @@ class FlatRows:
         scale = call.scale / math.log(base)
         scaled = kernels.as_array(entries * scale, operands.key)
         names = len(SCORES) + len(EXPONENTIALS) * self.wanted.softmax
+        # By vecdot: a product would wake NumPy's threads, which then wait in a loop that burns.
         # Keys are centred, and so are the scores of a row that sees them all, but for rounding.
-        mean = np.matmul(entries, self._total_of_keys[:, :, None])[..., 0]
+        mean = np.vecdot(entries, self._total_of_keys[:, None])
         mean *= scale / call.keys
         found = Found(
             base=base,
@@ -103,7 +104,7 @@ class FlatRows:
             some = slice(start, min(start + step, len(rows)))
             seen = self._hidden(rows[some], (reach[0][some], reach[1][some]))
             self._measure(seen, some, scaled[:, some], found, counter)
-        offset = call.scale * np.matmul(entries, operands.centre[:, :, None])[..., 0]
+        offset = call.scale * np.vecdot(entries, operands.centre[:, None])
         columns: dict[str, Any] = found.columns
         for name in ("score_mean", "score_min", "score_max", "peak"):
             columns[name] += np.where(found.seen > 0, offset, 0.0)

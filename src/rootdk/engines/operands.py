@@ -133,7 +133,7 @@ def block_of(call: Call, operands: Operands, rows: Integers) -> RowBlock:
         query=scaled,
         key=operands.key[:, span],
         entries=entries,
-        offset=call.scale * np.matmul(entries, operands.centre[:, :, None])[..., 0],
+        offset=call.scale * np.vecdot(entries, operands.centre[:, None]),
         mask=mask,
         bias=bias,
         softcap=call.softcap,

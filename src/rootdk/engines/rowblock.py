@@ -70,7 +70,7 @@ class RowBlock(SoftmaxFormulas):
         if tile.ones is None:
             # The sum of products with all keys is the product with their sum.
             keys = host(tile.xp.sum(tile.key, axis=-2))
-            total = np.matmul(host(tile.query), keys[..., None])[..., 0]
+            total = np.vecdot(host(tile.query), keys[..., None, :])
             return np.asarray(total / tile.shape[-1])
         total = tile.dot(tile.held, tile.ones)
         return host(total) / np.maximum(self.finite_scores, 1)

@@ -153,7 +153,7 @@ def contract(left: Floats, right: Floats) -> Floats:
 
 def form(matrix: Floats, vector: Floats) -> Floats:
     """Return vᵀAv."""
-    return np.asarray(np.sum(vector * np.matmul(matrix, vector[..., None])[..., 0], axis=-1))
+    return np.asarray(np.sum(vector * np.vecdot(matrix, vector[..., None, :]), axis=-1))
 
 
 def rounding_of(matrix: Floats, sizes: Floats) -> Floats:
