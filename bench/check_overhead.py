@@ -20,7 +20,6 @@ own: so it holds what `check` loads, Numba among it, once a process.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import importlib.util
 import json
@@ -37,6 +36,7 @@ from typing import Any
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
+from engines_timing import load_compiled
 
 import rootdk
 
@@ -218,8 +218,7 @@ def lines(
     clock: Callable[[], float],
 ) -> None:
     model, ids = build(name, tokens, attention)
-    with contextlib.suppress(ImportError):
-        import rootdk.engines._numba.rows  # noqa: F401
+    load_compiled()
     times: dict[str, list[float]] = {mode: [] for mode in modes}
     for turn in range(1 + repeats):
         for mode, each in list(times.items()):
