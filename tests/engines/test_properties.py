@@ -186,12 +186,17 @@ def test_a_kernel_that_returns_something_else_is_not_believed(
     assert not fused._holds("_no_such_kernel", "cpu", "float32", masked)
 
 
-def test_calls_add_up_to_what_loading_compiled_code_is_worth(
-    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
-) -> None:
+@pytest.fixture
+def not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled code is installed and not loaded, and nothing has been measured."""
     pytest.importorskip("numba")
     monkeypatch.setattr(compiled, "is_loaded", lambda: False)
     monkeypatch.setattr(compiled, "_missed", compiled._Missed())
+
+
+def test_calls_add_up_to_what_loading_compiled_code_is_worth(
+    not_loaded: None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
     monkeypatch.setattr(compiled, "WORTH", 3 * 2 * 40 * 40)
     query = rng.normal(size=(2, 40, 8)).astype(np.float32)
     engines = [measure(query, query).engine for _ in range(2)]
@@ -203,11 +208,8 @@ def test_calls_add_up_to_what_loading_compiled_code_is_worth(
 
 
 def test_a_call_that_is_large_by_itself_loads_compiled_code(
-    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+    not_loaded: None, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    pytest.importorskip("numba")
-    monkeypatch.setattr(compiled, "is_loaded", lambda: False)
-    monkeypatch.setattr(compiled, "_missed", compiled._Missed())
     monkeypatch.setattr(compiled, "WORTH", 2 * 40 * 40)
     query = rng.normal(size=(2, 40, 8)).astype(np.float32)
     assert "numba" not in measure(query[:, :-1], query).engine

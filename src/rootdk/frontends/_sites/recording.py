@@ -151,20 +151,19 @@ class Recording:
 
     def _hold_product(self, node: Node) -> None:
         self._products.append(node)
-        while len(self._products) > _PRODUCTS_HELD:
+        self._keep_products(_PRODUCTS_HELD)
+
+    def _keep_products(self, most: int) -> None:
+        while len(self._products) > most:
             old = self._products.popleft()
             old.attrs.pop("operands", None)
             old.attrs.pop("factors", None)
 
     def forget(self) -> None:
-        """Let go of every array that the nodes hold, and of all that is known of them."""
-        for node in self._products:
-            node.attrs.pop("operands", None)
-            node.attrs.pop("factors", None)
-        for side in (*self._sides, *self._spent):
-            side.attrs.pop("tensor", None)
-        for nodes in (self._products, self._sides, self._spent):
-            nodes.clear()
+        """Let go of the operands of products, and of side operands."""
+        self._keep_products(0)
+        for _ in range(2):  # of the last softmax, and of the one before
+            self.release()
 
     def release(self) -> None:
         """Let go of the side operands of the softmax before the last.
