@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from rootdk.engines import compiled, plain
 from rootdk.engines.call import Call, UnfitError
-from rootdk.engines.fill import Filled, empty_states
+from rootdk.engines.fill import Filled, of_blocks
 from rootdk.engines.rownumbers import of_rows
 from rootdk.stats.statistic import Statistic
 
@@ -34,10 +34,11 @@ def run(call: Call, names: set[str]) -> Filled:
 
 
 def _run_compiled(call: Call, names: set[str]) -> Filled:
-    known = {name for name in empty_states(names, 0) if of_rows(name)}
+    wanted = of_blocks(names)
+    known = {name for name in wanted if of_rows(name)}
     found, engine = compiled.run(call, known)
     states: dict[str, Statistic] = dict(found)
-    others = set(empty_states(names, 0)) - known
+    others = set(wanted) - known
     if others:
         more, beside = plain.run(call, others)
         states |= more

@@ -6,21 +6,22 @@ It takes calls in main memory whose scores float32 can hold; what it does not ta
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
-from typing import TypeAlias
+from typing import Any
 
 import numpy as np
 
-from rootdk._lib.arrays import float_info
+from rootdk._lib.arrays import Array, float_info
 from rootdk.engines.call import Call, UnfitError
 from rootdk.engines.compiledhead import Head, Keys, hidden, is_padding, lay_out, of_head
-from rootdk.engines.fill import empty_states, update
+from rootdk.engines.fill import begun, empty_states, update
 from rootdk.engines.rownumbers import SOFTMAX, RowNumbers
-from rootdk.engines.workers import Workers, float32_at_least, hired, in_reach
+from rootdk.engines.workers import ALONE, Workers, float32_at_least, hired, in_reach
 from rootdk.stats.block import HISTOGRAM_BINS, Integers
 from rootdk.stats.statistic import BlockStatistic, statistics
 
@@ -33,8 +34,11 @@ Half a second, and a hundred MiB; the library of the arrays is slower by as much
 WORTH_LOADED = 2**17
 """Scores of a call from which compiled code is quicker once it is there."""
 
-SHARED = 2**23
-"""Scores of a call from which on threads are worth hiring."""
+SCORE = 2.0
+"""Nanoseconds that a score takes one thread, about."""
+
+ENTRIES = 2**19
+"""Entries of keys from which on threads share the preparation."""
 
 TOGETHER = 2**16
 """Rows, and keys, of all heads whose numbers are held at once, unless one head has more."""
@@ -101,14 +105,15 @@ def run(call: Call, names: set[str]) -> tuple[dict[str, BlockStatistic], str]:
     wanted |= kernels.HISTOGRAM if "score_histogram" in names else 0
     wanted |= kernels.SOFTMAX if names & SOFTMAX else 0
     parts: list[dict[str, BlockStatistic]] = []
-    with hired(None if call.scores >= SHARED else 1) as workers:
+    with hired(SCORE * call.scores) as workers:
         for heads in _head_slices(call):
-            states = empty_states(names, heads.stop - heads.start)
+            states: dict[str, BlockStatistic] = {}
             for element in range(call.batch):
                 work = _Work(call, element, heads, wanted, workers, kernels)
                 for rows in _row_slices(call):
-                    states = update(states, work.block(rows))
-            parts.append(states)
+                    block = work.block(rows)
+                    states = update(states, block) if states else begun(names, block)
+            parts.append(states or empty_states(names, heads.stop - heads.start))
     known = statistics()
     stacked = {name: known[name].stack([part[name] for part in parts]) for name in parts[0]}
     rows_at_once = min(kernels.rows_together(call.keys), len(call.rows))
@@ -125,10 +130,6 @@ def _head_slices(call: Call) -> Iterator[slice]:
     step = max(TOGETHER // max(len(call.rows), call.keys), 1)
     for start in range(0, call.num_heads, step):
         yield slice(start, min(start + step, call.num_heads))
-
-
-_Place: TypeAlias = tuple[int, int | None]
-"""A key-value head, and the head whose padding its keys lack; None if all have the same."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +149,7 @@ class _Work:
         many = self.heads.stop - self.heads.start
         numbers = np.zeros((many, len(rows), len(kernels.NUMBERS)))
         counts = np.zeros((many, len(rows), 2), dtype=np.int64)
-        known = self._known  # before the workers are asked: one must not wait for another
-        heads = list(self.workers.map(lambda at: self._head(at, rows, known), range(many)))
+        heads = self._prepared
         first, past = call.reach(rows)
         ends = {head.keys.count: np.minimum(past, head.keys.count) for head in heads}
 
@@ -186,13 +186,33 @@ class _Work:
         ends = [(start, min(start + step, rows)) for start in reversed(starts)]
         return [(at, *each) for each in ends for at in range(heads)]
 
-    def _head(self, at: int, rows: Integers, known: Mapping[_Place, Keys]) -> Head:
-        call, head = self.call, self.heads.start + at
-        kv_head = head // call.queries_per_kv_head
-        keys = known.get((kv_head, head)) or known[kv_head, None]
-        query = float32_at_least(call.query[self.element, head])
+    @cached_property
+    def _prepared(self) -> list[Head]:
+        """The heads; keys are laid out once for all that share them."""
+        call, padded = self.call, is_padding(self.call)
+        # Heads whose padding differs see different keys.
+        own = padded and call.mask is not None and call.mask.shape[1] > 1
+        sharing = 1 if own else call.queries_per_kv_head
+        groups = itertools.groupby(
+            range(self.heads.start, self.heads.stop), lambda at: at // sharing
+        )
+
+        query, key = (_each(array[self.element]) for array in (call.query, call.key))
+
+        def prepare(heads: list[int]) -> list[Head]:
+            shown = of_head(call.mask, self.element, heads[0])[0] if padded else None
+            keys = lay_out(key(heads[0] // call.queries_per_kv_head), shown, self.kernels)
+            return [self._head(head, query(head), keys) for head in heads]
+
+        tasks = [list(heads) for _, heads in groups]
+        entries = len(tasks) * call.keys * call.head_dim
+        workers = self.workers if entries >= ENTRIES else ALONE
+        return list(itertools.chain.from_iterable(workers.map(prepare, tasks)))
+
+    def _head(self, head: int, query: Any, keys: Keys) -> Head:
+        call = self.call
         # Of many rows, a copy would cost more than looking at all.
-        sampled = query if 4 * len(rows) >= call.queries else query[rows]
+        sampled = query if 4 * len(call.rows) >= call.queries else query[call.rows]
         norm = float(np.sqrt(np.max(np.einsum("ij,ij->i", sampled, sampled), initial=0.0)))
         error = float_info("float32").eps * abs(call.scale) * norm * keys.largest
         if not error <= LARGEST_ERROR:  # not so for NaN
@@ -200,17 +220,13 @@ class _Work:
         mask, bias = hidden(call, self.element, head)
         return Head(query=query, keys=keys, error=error, mask=mask, bias=bias, kernels=self.kernels)
 
-    @cached_property
-    def _known(self) -> Mapping[_Place, Keys]:
-        """Keys by key-value head, and by the head whose padding they lack if it has its own."""
-        call, padded = self.call, is_padding(self.call)
-        own = padded and call.mask is not None and call.mask.shape[1] > 1
-        heads = range(self.heads.start, self.heads.stop)
-        places = {(head // call.queries_per_kv_head, head if own else None) for head in heads}
 
-        def laid(place: _Place) -> Keys:
-            key = float32_at_least(call.key[self.element, place[0]])
-            shown = of_head(call.mask, self.element, place[1] or 0)[0] if padded else None
-            return lay_out(key, shown, self.kernels)
+def _each(array: Array) -> Callable[[int], Any]:
+    """Return what gives each part of an array, as float32 at least.
 
-        return dict(zip(places, self.workers.map(laid, places), strict=True))
+    Half types are converted part by part, so that a few parts of them are held at once.
+    """
+    if float_info(array).bits == 16:
+        return lambda at: float32_at_least(array[at])
+    values = float32_at_least(array)
+    return lambda at: values[at]

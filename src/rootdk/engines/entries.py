@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from rootdk._lib.arrays import Array, Namespace, float_info, to_numpy
 from rootdk.engines import compiled
 from rootdk.engines.call import Call
-from rootdk.engines.workers import float32_at_least, hired, in_reach
+from rootdk.engines.workers import Workers, float32_at_least, hired, in_reach
 from rootdk.stats.block import Floats, Integers
 from rootdk.stats.statistic import Statistic
 from rootdk.stats.statistics._moments import EntryMoments, merge_moments
@@ -27,8 +29,8 @@ WORTH = 2**26
 WORTH_LOADED = 2**14
 """The same once it is there."""
 
-_SHARED = 2**20
-"""Entries from which on threads are worth hiring."""
+_ENTRY = 0.5
+"""Nanoseconds that an entry takes one thread, about."""
 
 SOURCES: dict[str, tuple[type[EntryMoments], str]] = {
     "query_entries": (QueryEntries, "query"),
@@ -60,9 +62,8 @@ def _state(statistic: type[EntryMoments], array: Array, call: Call, worth: int) 
         moments = _moments(array.reshape((1, int(np.prod(array.shape)), 1)), xp, worth)
         repeats = call.num_heads
     else:
-        moments = _nothing(int(array.shape[1]))
-        for element in array:
-            moments = _merged(moments, _moments(element, xp, worth))
+        found = [_moments(element, xp, worth) for element in array]
+        moments = reduce(_merged, found) if found else _nothing(int(array.shape[1]))
         repeats = call.num_heads // max(int(array.shape[1]), 1)
     count, mean, m2 = moments
     return statistic(
@@ -97,28 +98,57 @@ def _compiled_moments(array: Array) -> _Moments:
     from rootdk.engines._numba import sums
 
     heads, rows, width = (int(size) for size in array.shape)
-    shared = heads * rows * width >= _SHARED
+    with hired(_ENTRY * heads * rows * width) as workers:
+        whole = None if heads < workers.threads else _in_rows(array)
+        if whole is None:
+            return _by_span(array, workers)
+        found = np.empty((heads, 2))
+        ends = np.linspace(0, heads, workers.threads + 1).astype(int).tolist()
+        tasks = list(itertools.pairwise(ends))
+        list(workers.map(lambda task: sums.moments(whole, task[0], task[1], found), tasks))
+    return np.full(heads, rows * width, dtype=np.int64), found[:, 0], found[:, 1]
+
+
+def _in_rows(array: Array) -> Any:
+    """Return an array of (num_heads, rows, width) as (rows, num_heads, width), contiguous.
+
+    All entries of a head may be one row. None if that would take a copy.
+    """
+    if float_info(array).bits == 16:
+        return None
+    values = float32_at_least(array)
+    if values.flags.c_contiguous:
+        return values.reshape(1, values.shape[0], -1)
+    turned = values.transpose(1, 0, 2)
+    return turned if turned.flags.c_contiguous else None
+
+
+def _by_span(array: Array, workers: Workers) -> _Moments:
+    """Return the moments of an array that has to be copied, or cut, a span of rows at a time."""
+    from rootdk.engines._numba import sums
+
+    heads, rows, width = (int(size) for size in array.shape)
     # One long row, as inputs come, is cut so that every thread has some.
-    parts = 16 if heads == 1 and shared else 1
+    parts = 1 if heads >= workers.threads else 16
     ends = np.linspace(0, rows, parts + 1).astype(int).tolist()
     spans = [(head, *span) for span in itertools.pairwise(ends) for head in range(heads)]
+    values = array if float_info(array).bits == 16 else float32_at_least(array)
 
-    # Half types are widened span by span.
-    narrow = float_info(array).bits == 16
-    values = array if narrow else float32_at_least(array)
-
-    def of_span(span: tuple[int, int, int]) -> tuple[float, float]:
+    def of_span(span: tuple[int, int, int]) -> Floats:
         head, start, stop = span
-        part = values[head, start:stop]
-        return sums.moments(np.ravel(float32_at_least(part) if narrow else part))
+        found = np.empty((1, 2))
+        sums.moments(float32_at_least(values[head, start:stop]).reshape(1, 1, -1), 0, 1, found)
+        return found
 
-    with hired(None if shared else 1) as workers:
-        found = np.asarray(list(workers.map(of_span, spans))).reshape(parts, heads, 2)
-    result = _nothing(heads)
-    for (start, stop), part in zip(itertools.pairwise(ends), found, strict=True):
-        count = np.full(heads, (stop - start) * width, dtype=np.int64)
-        result = _merged(result, (count, part[:, 0], part[:, 1]))
-    return result
+    found = np.concatenate(list(workers.map(of_span, spans))).reshape(parts, heads, 2)
+    lots = zip(itertools.pairwise(ends), found, strict=True)
+    return reduce(
+        _merged,
+        (
+            (np.full(heads, (stop - start) * width, dtype=np.int64), part[:, 0], part[:, 1])
+            for (start, stop), part in lots
+        ),
+    )
 
 
 def _merged(mine: _Moments, theirs: _Moments) -> _Moments:

@@ -27,20 +27,26 @@ class Filled:
 
 def fill(blocks: Iterable[Block], names: set[str], engine: str, num_heads: int) -> Filled:
     """Return the named statistics of blocks that all have the same heads."""
-    states = empty_states(names, num_heads)
+    states: dict[str, BlockStatistic] = {}
     for block in blocks:
-        states = update(states, block)
-    return Filled(states=dict(states), engine=engine)
+        states = update(states, block) if states else begun(names, block)
+    return Filled(states=dict(states or empty_states(names, num_heads)), engine=engine)
 
 
 def empty_states(names: set[str], num_heads: int) -> dict[str, BlockStatistic]:
     """Return the empty states of those named statistics that are filled from blocks."""
+    return {name: kind.empty(num_heads) for name, kind in of_blocks(names).items()}
+
+
+def of_blocks(names: set[str]) -> dict[str, type[BlockStatistic]]:
+    """Return those named statistics that are filled from blocks."""
     known = statistics()
-    return {
-        name: kind.empty(num_heads)
-        for name in sorted(names)
-        if issubclass(kind := known[name], BlockStatistic)
-    }
+    return {name: kind for name in sorted(names) if issubclass(kind := known[name], BlockStatistic)}
+
+
+def begun(names: set[str], block: Block) -> dict[str, BlockStatistic]:
+    """Return the named statistics of the first block."""
+    return {name: kind.of(block) for name, kind in of_blocks(names).items()}
 
 
 def update(states: dict[str, BlockStatistic], block: Block) -> dict[str, BlockStatistic]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,18 +38,24 @@ def contiguous(indices: Integers) -> slice | None:
     return slice(start, stop) if stop - start == len(indices) else None
 
 
-def largest_first(values: Floats, most: int) -> Floats:
-    """Return at most so many of some numbers, or of those of each row, as float64.
+def largest_first(values: Sequence[Floats] | Floats, most: int) -> Floats:
+    """Return so many of the numbers of each row, as float64; NaN where a row has fewer.
 
     Examples
     --------
-    >>> largest_first(np.asarray([1.0, 3.0, 2.0]), 2).tolist()
-    [3.0, 2.0]
+    >>> largest_first([np.asarray([1.0, 3.0, 2.0]), np.asarray([4.0])], 2).tolist()
+    [[3.0, 2.0], [4.0, nan]]
     """
-    many = values.shape[-1]
-    if many > 2 * most:  # sorting all takes longer
-        values = np.partition(values, many - most)[..., -most:]
-    return np.sort(values)[..., ::-1][..., :most].astype(np.float64)
+    found = np.full((len(values), most), np.nan)
+    if isinstance(values, np.ndarray):
+        many = values.shape[-1]
+        if many > 2 * most:  # sorting all takes longer
+            values = np.partition(values, many - most)[:, -most:]
+        found[:, :many] = np.sort(values)[:, ::-1][:, :most]
+        return found
+    for row, of_row in zip(found, values, strict=True):
+        row[: len(of_row)] = largest_first(of_row[None], most)[0, : len(of_row)]
+    return found
 
 
 def host(array: Array) -> Floats:

@@ -65,7 +65,7 @@ class Work:
     arithmetic: str
     kernels: Kernels
     _ones: dict[tuple[bytes, bytes, int], Any] = field(default_factory=dict)
-    _memory: dict[str, Array] = field(default_factory=dict)
+    _memory: dict[tuple[str, tuple[int, ...]], Array] = field(default_factory=dict)
 
     @property
     def xp(self) -> Any:
@@ -99,31 +99,58 @@ class Work:
         """Return an array in the arithmetic of the products."""
         return self.xp.astype(array, self.kernels.dtype(self.arithmetic), copy=False)
 
+    def scratch(self, name: str, shape: tuple[int, ...], *, wide: bool = False) -> Array:
+        """Return memory in the arithmetic or in float64, which is lost when it is asked for again.
+
+        New memory for every few rows would cost more than what is done with it.
+        """
+        known = self._memory.get((name, shape))
+        if known is None:
+            size, of_name = math.prod(shape), self._memory.get((name, ()))
+            if of_name is None or of_name.shape[0] < size:
+                like = self.xp.astype(self._like, self.xp.float64) if wide else self._like
+                of_name = self._memory[name, ()] = self.kernels.empty((size,), like)
+            known = self._memory[name, shape] = of_name[:size].reshape(shape)
+        return known
+
+    def less(self, name: str, array: Array, about: Array) -> Array:
+        """Return an array less another of the arithmetic, in it and in scratch memory."""
+        return self.kernels.subtract(array, about, self.scratch(name, tuple(array.shape)))
+
+    @cached_property
+    def _query_pilot(self) -> Array:
+        return self.wide(self.query_pilot)
+
+    @cached_property
+    def _key_pilot(self) -> Array:
+        return self.wide(self.key_pilot)
+
+    @cached_property
+    def _like(self) -> Array:
+        return self.wide(self.query[:0])
+
     def keys(self, start: int, stop: int) -> Array:
-        """Return keys of a range less the pilot, (batch, kv_heads, keys, head_dim)."""
-        return self.wide(self.key[:, :, start:stop]) - self.wide(self.key_pilot)
+        """Return keys of a range less the pilot, (batch, kv_heads, keys, head_dim), in scratch."""
+        return self.less("keys", self.key[:, :, start:stop], self._key_pilot)
 
     def queries(self, rows: Integers) -> tuple[Array, Array]:
         """Return queries, (batch, kv_heads, group, rows, head_dim), and their score with the pilot.
 
-        The latter is less that of the pilot of the queries.
+        The latter is less that of the pilot of the queries. The queries are in scratch.
         """
         batch, kv_heads, group, depth = self.sizes
         # A copy: products of what lies in pieces would each make their own.
-        query = self.xp.asarray(self.wide(self.kernels.select(self.query, rows, 2)), copy=True)
+        given = self.kernels.select(self.query, rows, 2)
+        query = self.scratch("queries", tuple(given.shape))
+        query[...] = given
         shape = (batch, kv_heads, group, len(rows), depth)
-        centred = (query - self.wide(self.query_pilot)).reshape(shape)
-        pilot = self.wide(self.key_pilot)[:, :, None]
-        return query.reshape(shape), self.product(centred, pilot)
+        centred = self.less("centred", query, self._query_pilot)
+        pilot = self._key_pilot[:, :, None]
+        return query.reshape(shape), self.product(centred.reshape(shape), pilot)
 
     def scores(self, query: Array, key: Array) -> Array:
         """Return the products of queries and keys, in memory that the next ones are written to."""
-        shape = (*query.shape[:-1], int(key.shape[-2]))
-        size = math.prod(shape)
-        known = self._memory.get("scores")
-        if known is None or known.shape[0] < size:
-            known = self._memory["scores"] = self.kernels.empty((size,), query)
-        found = known[:size].reshape(shape)
+        found = self.scratch("scores", (*query.shape[:-1], int(key.shape[-2])))
         self.kernels.product(query, key, found)
         return found
 
@@ -140,7 +167,7 @@ class Work:
             seen = (position >= first[:, None]) & (position < past[:, None])
             # The next rows see their edge as these do, or no later ones will.
             self._ones.clear()
-            numbers = self.kernels.as_array(seen.astype(np.float64), self.wide(self.query[:0]))
+            numbers = self.kernels.as_array(seen.astype(np.float64), self._like)
             self._ones[place] = None if np.all(seen) else numbers
         return self._ones[place]
 
@@ -153,7 +180,7 @@ class Work:
         """Return the mean of keys less the pilot, (…, keys, head_dim), and their scatter."""
         xp = self.xp
         mean = xp.mean(key, axis=-2, keepdims=True)
-        centred = key - mean
+        centred = self.less("centred", key, mean)
         scatter = xp.matmul(xp.matrix_transpose(centred), centred)
         return xp.astype(mean, xp.float64), xp.astype(scatter, xp.float64)
 

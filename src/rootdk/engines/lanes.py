@@ -14,7 +14,7 @@ from typing import Any
 
 from rootdk._lib.arrays import is_torch
 from rootdk.engines.call import Call, isolated
-from rootdk.engines.workers import ALONE, Workers, available, hired
+from rootdk.engines.workers import ALONE, Workers, available, hired_beside
 
 MOST = 4
 """Threads beyond which they wait for the interpreter."""
@@ -79,5 +79,5 @@ def lanes_for(call: Call) -> Iterator[Lanes]:
     ):
         yield Lanes(call=call, workers=ALONE, each=threads)
         return
-    with hired(MOST) as workers:
+    with hired_beside(min(threads, MOST)) as workers:
         yield Lanes(call=call, workers=workers, each=max(threads // workers.threads, 1))

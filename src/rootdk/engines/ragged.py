@@ -200,21 +200,32 @@ class _Sums:
 
     def _each_before(self, key: Array) -> tuple[Integers, Array, Array]:
         """Take in chunks of keys; return what was there before each: count, mean, scatter."""
-        xp, so_far = self._work.xp, self._window.state
-        mean, scatter = self._work.mean_and_scatter(key)
+        work, so_far = self._work, self._window.state
+        xp, kernels = work.xp, work.kernels
+        many, depth = int(key.shape[2]), int(key.shape[4])
+        mean = xp.astype(xp.mean(key, axis=-2, keepdims=True), xp.float64)
         if so_far is None:
-            so_far = State(0, mean[:, :, 0] * 0.0, scatter[:, :, 0] * 0.0)
-        many = int(key.shape[2])
+            nothing = xp.zeros_like(xp.matrix_transpose(mean[:, :, 0]) * mean[:, :, 0])
+            so_far = State(0, mean[:, :, 0] * 0.0, nothing)
         counts = so_far.count + CHUNK * np.arange(many + 1)
-        after = self._work.kernels.as_array(counts[1:] / 1.0, mean)[:, None, None]
+        after = kernels.as_array(counts[1:] / 1.0, mean)[:, None, None]
         totals = xp.concat([so_far.mean[:, :, None] * so_far.count, mean * CHUNK], axis=2)
         totals = xp.cumulative_sum(totals, axis=2)
         means = xp.concat([so_far.mean[:, :, None], totals[:, :, 1:] / after], axis=2)
         # As merge_moments has it: what a chunk adds is positive, and nothing is subtracted.
-        gap = (mean - means[:, :, :-1]) * xp.sqrt((1.0 - CHUNK / after) * CHUNK)
-        scatter += gap.mT * gap
-        scatters = xp.concat([so_far.scatter[:, :, None], scatter], axis=2)
-        scatters = xp.cumulative_sum(scatters, axis=2)
+        # It is as one more key, about the mean.
+        centred = work.scratch("centred", (*key.shape[:3], CHUNK + 1, depth))
+        kernels.subtract(key, work.wide(mean), centred[..., :-1, :])
+        centred[..., -1:, :] = (mean - means[:, :, :-1]) * xp.sqrt((1.0 - CHUNK / after) * CHUNK)
+        turned = xp.matrix_transpose(centred)
+        scatter = work.scratch("scatter", (*key.shape[:3], depth, depth))
+        kernels.product(turned, turned, scatter)
+        scatters = work.scratch("scatters", (*key.shape[:2], many + 1, depth, depth), wide=True)
+        scatters[:, :, 0] = so_far.scatter
+        scatters[:, :, 1:] = scatter
+        for at in range(many):
+            after_it = scatters[:, :, at + 1]
+            after_it += scatters[:, :, at]
         self._window.enter_all(State(int(counts[-1]), means[:, :, -1], scatters[:, :, -1]))
         return counts[:-1, None], means[:, :, :-1], scatters[:, :, :-1]
 
@@ -228,12 +239,22 @@ class _Sums:
 
 def _of_core(work: Work, query: Array, count: Integers, mean: Array, scatter: Array) -> _Rows:
     """Return scores of queries, (batch, kv_heads, group, …, rows, head_dim), with known keys."""
-    xp = work.xp
-    mean, scatter = work.wide(mean)[:, :, None], work.wide(scatter)[:, :, None]
-    own = xp.matmul(xp.matrix_transpose(query), query)
-    sizes = xp.linalg.diagonal(scatter)[..., None]
-    at_random = xp.matmul(xp.matrix_transpose(sizes), xp.matmul(own * own, sizes))[..., 0, 0]
-    within = xp.sum(xp.astype(own * scatter, xp.float64), axis=(-2, -1))
+    xp, kernels = work.xp, work.kernels
+    turned, depth = xp.matrix_transpose(query), int(query.shape[-1])
+    mean, of_keys = work.wide(mean)[:, :, None], work.scratch("of_keys", tuple(scatter.shape))
+    of_keys[...] = scatter
+    of_keys = of_keys[:, :, None]
+    own, both, exact = (
+        work.scratch(name, (*query.shape[:-2], depth, depth), wide=name == "exact")
+        for name in ("own", "both", "exact")
+    )
+    kernels.product(turned, turned, own)
+    kernels.multiply(own, of_keys, both)
+    exact[...] = both
+    within = xp.sum(exact, axis=(-2, -1))
+    sizes = xp.linalg.diagonal(of_keys)[..., None]
+    kernels.multiply(own, own, both)
+    at_random = xp.matmul(xp.matrix_transpose(sizes), xp.matmul(both, sizes))[..., 0, 0]
     return _Rows(
         count,
         work.by_head(work.product(query, mean)),

@@ -234,8 +234,10 @@ class WholeBlock(Block):
         """Pseudo-random numbers of the rows."""
         return priorities(self._query, self.visible_keys)
 
-    def sorted_weights(self, head: int, rows: Integers, most: int) -> list[Floats]:
+    def sorted_weights(self, head: int, rows: Integers, most: int) -> Floats:
         """Return the largest weights of rows, largest first."""
-        weights, visible = self.weights[head, rows], self.visible[head, rows]
-        of_rows = zip(weights, visible, strict=True)
-        return [np.sort(row[seen])[::-1][:most] for row, seen in of_rows]
+        found = np.full((len(rows), most), np.nan)
+        for weights, row in zip(found, rows, strict=True):
+            seen = self.weights[head, row][self.visible[head, row]]
+            weights[: len(seen)] = np.sort(seen)[::-1][:most]
+        return found

@@ -162,9 +162,8 @@ class RowBlock(SoftmaxFormulas):
             return gaps
         return np.asarray(gaps[to_numpy(mask[head if mask.shape[0] > 1 else 0, row])])
 
-    def sorted_weights(self, head: int, rows: Integers, most: int) -> list[Floats]:
+    def sorted_weights(self, head: int, rows: Integers, most: int) -> Floats:
         """Return the largest weights of rows, largest first."""
-        return [
-            np.exp(largest_first(self.gaps(head, int(row)), most)) * self.max_weight[head, row]
-            for row in rows
-        ]
+        gaps = [self.gaps(head, row) for row in rows.tolist()]
+        tops = self.max_weight[head, rows]
+        return np.asarray(np.exp(largest_first(gaps, most)) * tops[:, None])

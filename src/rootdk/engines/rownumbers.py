@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -49,7 +49,7 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
         As of every block.
     gaps : callable
         Takes a head and rows, and returns for each the final scores of the visible keys less
-        the largest, computed anew.
+        the largest, computed anew; as one array where they are as many.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
         visible_keys: Integers,
         priorities: Integers,
         histogram: Integers,
-        gaps: Callable[[int, Integers], list[Floats]],
+        gaps: Callable[[int, Integers], Sequence[Floats] | Floats],
     ) -> None:
         self._columns = columns
         self._softmax = _Columns(columns)
@@ -121,10 +121,7 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
         """Pseudo-random numbers of the rows."""
         return self._priorities
 
-    def sorted_weights(self, head: int, rows: Integers, most: int) -> list[Floats]:
+    def sorted_weights(self, head: int, rows: Integers, most: int) -> Floats:
         """Return the largest weights of rows, largest first."""
-        gaps, tops = self._gaps(head, rows), self.max_weight[head, rows]
-        if len({len(each) for each in gaps}) == 1:
-            return list(np.exp(largest_first(np.stack(gaps), most)) * tops[:, None])
-        of_rows = zip(gaps, tops, strict=True)
-        return [np.exp(largest_first(each, most)) * top for each, top in of_rows]
+        tops = self.max_weight[head, rows]
+        return np.asarray(np.exp(largest_first(self._gaps(head, rows), most)) * tops[:, None])

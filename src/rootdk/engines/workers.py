@@ -16,6 +16,7 @@ import numpy as np
 
 from rootdk._lib.arrays import Array, float_info, is_torch, to_numpy
 from rootdk._lib.extras import is_loaded
+from rootdk.engines.team import team
 
 
 @cache
@@ -50,28 +51,69 @@ ALONE = Workers(threads=1, map=map)
 """The thread that asks, and no other."""
 
 
-@contextmanager
-def hired(most: int | None = None) -> Iterator[Workers]:
-    """Yield as many threads as torch, or the environment, has been told to use, up to a number.
+OWN_WORTH = 16e6
+"""Nanoseconds of work from which threads of our own are worth hiring.
 
-    The one that asks is one of them; the others end with the context. They are Python's own,
-    because what they run holds no lock: a pool of Numba's would stand beside torch's, and both
-    would wait in loops that burn.
+After an operation of torch its threads wait in a loop for some ten milliseconds, and one of
+ours would share a core with one of them.
+"""
+
+TEAM_WORTH = 1e6
+"""The same where torch's own threads do it."""
+
+
+@contextmanager
+def hired(nanoseconds: float) -> Iterator[Workers]:
+    """Yield as many threads for compiled code as torch, or the environment, has been told to use.
+
+    The one that asks is one of them, and the only one where work would take it no longer than
+    so many nanoseconds are worth. Others are torch's where those can be reached, and Python's
+    own otherwise: a pool of Numba's would stand beside torch's, and both wait in loops that burn.
     """
-    threads = available() if most is None else min(available(), most)
+    run, threads = team(), available()
+    if nanoseconds < (OWN_WORTH if run is None else TEAM_WORTH):
+        yield ALONE
+    elif run is None or threads == 1:
+        with hired_beside(threads) as workers:
+            yield workers
+    else:
+        yield Workers(threads=threads, map=partial(_shared, partial(run, threads)))
+
+
+@contextmanager
+def hired_beside(threads: int) -> Iterator[Workers]:
+    """Yield so many threads; all but the asking one are Python's own, and end with the context."""
     if threads == 1:
         yield ALONE
         return
     with ThreadPoolExecutor(threads - 1, thread_name_prefix="rootdk") as pool:
-        yield Workers(threads=threads, map=partial(_shared, pool, threads - 1))
+        yield Workers(threads=threads, map=partial(_shared, partial(_beside, pool, threads - 1)))
+
+
+def _beside(pool: ThreadPoolExecutor, others: int, work: Callable[[], None]) -> None:
+    """Run work on the thread that asks and on others; raise the first exception at the end."""
+    helping = [pool.submit(work) for _ in range(others)]
+    try:
+        work()
+    finally:
+        wait(helping)
+    for each in helping:
+        each.result()
+
+
+_NOT_DONE: Any = object()
 
 
 def _shared(
-    pool: ThreadPoolExecutor, others: int, work: Callable[[Any], Any], tasks: Iterable[Any]
+    everywhere: Callable[[Callable[[], None]], None],
+    work: Callable[[Any], Any],
+    tasks: Iterable[Any],
 ) -> list[Any]:
     """Return the outcomes of tasks, each done by whoever is free first, in order."""
     waiting = list(tasks)
-    found: list[Any] = [None] * len(waiting)
+    if len(waiting) < 2:
+        return list(map(work, waiting))
+    found: list[Any] = [_NOT_DONE] * len(waiting)
     places = deque(range(len(waiting)))
 
     def take() -> None:
@@ -80,15 +122,16 @@ def _shared(
                 place = places.popleft()
             except IndexError:
                 return
-            found[place] = work(waiting[place])
+            try:
+                found[place] = work(waiting[place])
+            except BaseException:
+                places.clear()  # nobody begins what will not be asked for
+                raise
 
-    helping = [pool.submit(take) for _ in range(min(others, len(waiting) - 1))]
-    try:
-        take()
-    finally:
-        wait(helping)
-    for each in helping:
-        each.result()
+    everywhere(take)
+    for place, outcome in enumerate(found):
+        if outcome is _NOT_DONE:  # an interrupt came between two of its steps
+            found[place] = work(waiting[place])
     return found
 
 

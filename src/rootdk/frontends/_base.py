@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from rootdk._lib import discovery
@@ -97,12 +98,7 @@ def trace(
     ArgumentError
         If no frontend accepts the model.
     """
-    known: tuple[type[Frontend], ...] = discovery.subclasses(
-        "rootdk.frontends",
-        Frontend,  # type: ignore[type-abstract]
-        group="rootdk.frontends",
-        allow_modules_without=True,
-    )
+    known = _known()
     for kind in known:
         frontend = kind()
         if frontend.accepts(model, args, kwargs):
@@ -119,4 +115,15 @@ def trace(
     raise ArgumentError(
         f"model is a {type(model).__module__}.{type(model).__qualname__}, "
         f"which no frontend accepts; expected one of: {names}"
+    )
+
+
+@cache
+def _known() -> tuple[type[Frontend], ...]:
+    """Every frontend: one file each, here or in another distribution."""
+    return discovery.subclasses(
+        "rootdk.frontends",
+        Frontend,  # type: ignore[type-abstract]
+        group="rootdk.frontends",
+        allow_modules_without=True,
     )

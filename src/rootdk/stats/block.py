@@ -168,10 +168,10 @@ class Block(ABC):
         """
 
     @abstractmethod
-    def sorted_weights(self, head: int, rows: Integers, most: int) -> list[Floats]:
-        """Return, for each of some rows of a head, at most so many weights, largest first.
+    def sorted_weights(self, head: int, rows: Integers, most: int) -> Floats:
+        """Return the largest weights of some rows of a head, ``(rows, most)``, largest first.
 
-        The rows ascend. One with fewer visible keys has a weight for each of them.
+        The rows ascend. Where one has fewer visible keys, NaN follows their weights.
         """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -89,12 +90,11 @@ class Summary:
 
     # -- reading
 
-    @property
+    @cached_property
     def quantities(self) -> tuple[str, ...]:
         """Names of the quantities that the summary has."""
-        return tuple(
-            name for name, member in quantities().items() if set(member.needs) <= set(self.states)
-        )
+        known = quantities().items()
+        return tuple(name for name, member in known if self.states.keys() >= set(member.needs))
 
     def __getitem__(self, name: str) -> Any:
         """Return a quantity: an array with a value per head.

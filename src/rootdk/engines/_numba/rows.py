@@ -55,12 +55,14 @@ def _given(kind: Any, dimensions: int) -> Any:
 _FLOAT32, _FLOAT64, _INT64 = types.float32, types.float64, types.int64
 
 
-@compiled(types.void(_given(_FLOAT32, 2), _FLOAT64[::1]))
-def add_up(array: np.ndarray, total: np.ndarray) -> None:
-    """Add the rows of an array of shape (rows, head_dim) to a total."""
-    for row in range(array.shape[0]):
-        for at in range(array.shape[1]):
-            total[at] += np.float64(array[row, at])
+@compiled()
+def _average(key: np.ndarray, centre: np.ndarray) -> None:
+    """Write the mean of the rows of an array to a centre that is 0."""
+    for row in range(key.shape[0]):
+        for at in range(key.shape[1]):
+            centre[at] += np.float64(key[row, at])
+    for at in range(key.shape[1]):
+        centre[at] /= max(key.shape[0], 1)
 
 
 @compiled(fastmath={"contract", "reassoc"})
@@ -79,11 +81,13 @@ def _largest_of_panel(panel: np.ndarray, depth: int) -> float:
 
 @compiled(_FLOAT64(_given(_FLOAT32, 2), _FLOAT64[::1], _FLOAT32[::1]))
 def lay_out(key: np.ndarray, centre: np.ndarray, laid: np.ndarray) -> float:
-    """Write panels of keys, less their centre, as ``[panel][head_dim][PANEL]``; 0 past the end.
+    """Write the mean of keys, and panels of them less that, ``[panel][head_dim][PANEL]``.
 
-    Returns the largest squared norm of one.
+    Past the end is 0, and so is the mean when given. Returns the largest squared norm of a
+    key less the mean; infinity if one is not finite.
     """
     keys, depth = key.shape
+    _average(key, centre)
     largest = 0.0
     for base in range(0, keys, PANEL):
         panel = laid[base * depth : (base + PANEL) * depth]

@@ -16,6 +16,7 @@ from rootdk.frontends._sites.numbers import (
     count,
     doubles,
     lifted,
+    norms,
     picked,
     products,
     span,
@@ -47,8 +48,14 @@ class Call:
 
     def scores(self, batch: int, head: int, rows: Rows) -> Floats:
         """The final scores of some rows of one head, (rows, keys), in float64."""
+        return self._scores_of(*self._sides(batch, head, rows), batch, head, rows)
+
+    def _sides(self, batch: int, head: int, rows: Rows) -> tuple[Floats, Floats]:
+        """The queries of some rows of one head, and its keys."""
         query = picked(self.query[batch, head], [rows])
-        key = doubles(self.key[batch, self._kv(head, self.key)])
+        return query, doubles(self.key[batch, self._kv(head, self.key)])
+
+    def _scores_of(self, query: Floats, key: Floats, batch: int, head: int, rows: Rows) -> Floats:
         with quiet():
             scores: Any = products(query, key.T, self.key) * self.scale
             if self.softcap is not None:
@@ -81,28 +88,31 @@ class Call:
 
     def output(self, batch: int, head: int, rows: Rows) -> Floats:
         """Some rows of one head's output, (rows, value_dim), in float64; empty rows are 0."""
-        weights = self.weights(batch, head, rows)
+        return self.outputs(batch, head, rows)[0]
+
+    def outputs(self, batch: int, head: int, rows: Rows) -> tuple[Floats, float]:
+        """The same, and the largest |query|·|key|·scale: what rounding errors grow with."""
+        query, key = self._sides(batch, head, rows)
         value = doubles(self.value[batch, self._kv(head, self.value)])
+        weights = self._weights_of(self._scores_of(query, key, batch, head, rows))
         with quiet():
-            return products(weights, value, self.value)
+            largest = float(norms(query).max() * norms(key).max())
+            reach = (0.0 if math.isnan(largest) else largest) * abs(self.scale)
+            return products(weights, value, self.value), reach
 
     def weights(self, batch: int, head: int, rows: Rows) -> Floats:
         """The weights of some rows of one head, (rows, keys), in float64; empty rows are 0."""
-        return np.nan_to_num(softmax_of(self.scores(batch, head, rows)), nan=0.0)
+        return self._weights_of(self.scores(batch, head, rows))
+
+    @staticmethod
+    def _weights_of(scores: Floats) -> Floats:
+        return np.nan_to_num(softmax_of(scores), nan=0.0)
 
     def meant_rows(self, batch: int, head: int, rows: Rows) -> npt.NDArray[Any]:
         """Where a mask that hides nothing was meant to hide keys, in rows that have others."""
         assert self.meant is not None
         meant = _rows(self.meant, batch, head, rows) != 0
         return np.asarray(meant & ~meant.all(-1, keepdims=True))
-
-    def reach(self, batch: int, head: int, rows: Rows) -> float:
-        """The largest |query|·|key|·scale among some rows: what rounding errors grow with."""
-        with quiet():
-            query = np.linalg.norm(picked(self.query[batch, head], [rows]), axis=-1)
-            key = np.linalg.norm(doubles(self.key[batch, self._kv(head, self.key)]), axis=-1)
-            largest = float(query.max() * key.max())
-        return (0.0 if math.isnan(largest) else largest) * abs(self.scale)
 
     def largest_value(self, batch: int) -> float:
         """The largest |value| of one batch entry that is no NaN."""

@@ -214,10 +214,10 @@ class Calls:
         sizes = {b: call.largest_value(b) for b in {b for b, _, _ in sampled}}
         for b, h, seeing in sampled:
             rows = self.generator.choice(seeing, size=min(each, queries))
-            expected, seen = call.output(b, h, rows), picked(observed[b, h], [rows])
+            (expected, reach), seen = call.outputs(b, h, rows), picked(observed[b, h], [rows])
             fit = np.isfinite(expected) & np.isfinite(seen)
             gap = float(np.abs(np.where(fit, expected - seen, 0.0)).max(initial=0.0))
-            allowed = eps_of(observed) * sizes[b] * (16.0 + 4.0 * call.reach(b, h, rows))
+            allowed = eps_of(observed) * sizes[b] * (16.0 + 4.0 * reach)
             count += len(rows)
             if not bound or gap * bound > worst * allowed:
                 worst, bound = gap, allowed

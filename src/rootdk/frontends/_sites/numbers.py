@@ -34,6 +34,7 @@ __all__ = [
     "flag",
     "is_float",
     "lifted",
+    "norms",
     "not_finite",
     "permuted",
     "picked",
@@ -137,6 +138,11 @@ def span(array: Array) -> tuple[float, float]:
     """The smallest and the largest entry; NaN where any is NaN."""
     xp = namespace(array)
     return float(xp.min(array)), float(xp.max(array))
+
+
+def norms(vectors: Floats) -> Floats:
+    """The Euclidean norms along the last axis."""
+    return np.asarray(np.sqrt(np.vecdot(vectors, vectors)))
 
 
 def products(one: Floats, two: Floats, like: Array) -> Floats:

@@ -15,7 +15,15 @@ from rootdk.frontends._graph.node import Node
 from rootdk.frontends._graph.product import Product
 from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.arrange import leading_labels, operand_tensors
-from rootdk.frontends._sites.numbers import Floats, doubles, eps_of, lifted, picked, products
+from rootdk.frontends._sites.numbers import (
+    Floats,
+    doubles,
+    eps_of,
+    lifted,
+    norms,
+    picked,
+    products,
+)
 from rootdk.frontends._sites.sampling import Places, Sample, at_rows, draw_sample
 from rootdk.frontends._sites.values import ArrayValues
 
@@ -145,7 +153,7 @@ def dot_products(product: Product, sample: Sample) -> tuple[Floats, Floats]:
     one, two = operand_rows(product, sample)
     with quiet():
         dots = np.einsum("...d,...d->...", one, two)
-        sizes = np.linalg.norm(one, axis=-1) * np.linalg.norm(two, axis=-1)
+        sizes = norms(one) * norms(two)
     return dots, sizes
 
 
@@ -161,14 +169,17 @@ def _by_group(
         lead[:] = at[:, 0]
     groups, group_of = np.unique(leads, axis=1, return_inverse=True)
     along = at_others[-1][0]
+    # Most often all of them, in order.
+    some = None if np.array_equal(along, np.arange(others.shape[-2])) else along
     dots, sizes = np.empty((count, along.size)), np.empty((count, along.size))
+    lengths = norms(one)
     with quiet():
         for number, group in enumerate(groups.T.tolist()):
             mine = np.flatnonzero(group_of.reshape(-1) == number)
-            two = doubles(others[tuple(group)])[along]
+            two = doubles(others[tuple(group)])
+            two = two if some is None else two[some]
             dots[mine] = products(one[mine], two.T, others)
-            norms = np.linalg.norm(one[mine], axis=-1), np.linalg.norm(two, axis=-1)
-            sizes[mine] = norms[0][:, None] * norms[1]
+            sizes[mine] = lengths[mine, None] * norms(two)
     return dots, sizes
 
 

@@ -20,7 +20,13 @@ from rootdk.frontends._torch.fused import TorchAttending
 from rootdk.frontends._torch.quantised import holds_weights
 from rootdk.frontends._torch.recorder import Recorder
 from rootdk.frontends._torch.scopes import Scopes
-from rootdk.frontends._torch.state import Untouched, model_state, padding_kept, require_values
+from rootdk.frontends._torch.state import (
+    Parts,
+    Untouched,
+    model_state,
+    padding_kept,
+    require_values,
+)
 from rootdk.records import Environment
 
 __all__ = ["run"]
@@ -41,11 +47,12 @@ def run(
     """One forward pass of ``model``; see ``rootdk.frontends.trace``."""
     model = getattr(model, "_orig_mod", model)
     inputs = tensors_in([args, kwargs])
-    require_values(model, inputs)
-    state, reason = model_state(model)
-    size = sum(p.numel() * p.element_size() for p in model.parameters())
+    parts = Parts.of(model)
+    require_values(parts, inputs)
+    state, reason = model_state(parts)
+    size = sum(p.numel() * p.element_size() for p in parts.parameters.values())
     recorder = Recorder(max(_BUDGET, size // 8))
-    scopes = Scopes(model, recorder)
+    scopes = Scopes(model, parts.modules, recorder)
     attending = TorchAttending(
         recorder,
         rows=rows,
@@ -54,9 +61,9 @@ def run(
         training_of=scopes.training,
         progress=progress,
     )
-    untouched = Untouched(model, inputs)
+    untouched = Untouched(parts, inputs)
     recorder.before_write = untouched.before_write
-    _register(recorder, model, inputs)
+    _register(recorder, parts, inputs)
     recorder.listener = attending
     with ExitStack() as stack:
         stack.enter_context(untouched.restored(seed))
@@ -64,7 +71,7 @@ def run(
         warnings.filterwarnings("ignore", message=r"Using `torch.compile\(module\)` when there")
         stack.enter_context(torch.no_grad())
         stack.enter_context(torch.compiler.set_stance("force_eager"))
-        stack.enter_context(padding_kept(model))
+        stack.enter_context(padding_kept(parts))
         stack.enter_context(scopes.watching())
         stack.enter_context(recorder)
         outcome = model(*args, **kwargs)
@@ -89,15 +96,15 @@ def run(
     )
 
 
-def _register(recorder: Recorder, model: torch.nn.Module, inputs: list[torch.Tensor]) -> None:
-    for parameter in model.parameters():
+def _register(recorder: Recorder, parts: Parts, inputs: list[torch.Tensor]) -> None:
+    for parameter in parts.parameters.values():
         recorder.leaf(parameter, "parameter", Kind.PARAMETER)
-    for buffer in model.buffers():
+    for buffer in parts.buffers:
         if holds_weights(buffer):
             recorder.leaf(buffer, "parameter", Kind.PARAMETER)
         else:
             recorder.leaf(buffer, "constant", Kind.CONSTANT)
-    for module in model.modules():
+    for module in parts.modules.values():
         for name, value in vars(module).items():
             if not name.startswith("_"):
                 for tensor in tensors_in(value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,10 +27,12 @@ class Scopes:
     The hooks are global ones, since hooks on a module switch off the fast paths that it has.
     """
 
-    def __init__(self, model: torch.nn.Module, recorder: Recorder) -> None:
+    def __init__(
+        self, model: torch.nn.Module, modules: Mapping[str, torch.nn.Module], recorder: Recorder
+    ) -> None:
         self.model = model
         self.recorder = recorder
-        named = [(name.replace(_COMPILED, ""), m) for name, m in model.named_modules()]
+        named = [(name.replace(_COMPILED, ""), m) for name, m in modules.items()]
         self.paths = {id(m): name for name, m in named}
         self.modules = dict(named)
         self._stack: list[tuple[int, torch.nn.Module, str]] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rootdk.records import AttentionSite
 
@@ -80,26 +81,40 @@ def laws(site: AttentionSite) -> Iterator[Law]:
     A width of 1 makes a law say "no factor at all", which is what RDK101 says already, so
     such laws are left out. A length of 1 is kept: another length can tell the two apart.
     """
-    d = site.head_dim
-    yield _root(None, "head_dim", d)
-    yield Law(code="RDK101", formula="1", shown="1", value=1.0)
-    yield Law(code="RDK104", formula="1/head_dim", shown=f"1/{d}", value=1.0 / d)
-    for formula, size in _widths(site):
-        if size > 1:
-            yield _root("RDK103", formula, size)
-    for formula, size in (("num_heads", site.num_heads), ("num_kv_heads", site.num_kv_heads)):
-        if size > 1:
-            yield _root("RDK107", formula, size)
-    for formula, size in (("keys", site.keys), ("queries", site.queries)):
-        if size > 0:
-            yield _root("RDK105", formula, size)
-            yield Law(code="RDK105", formula=f"1/{formula}", shown=f"1/{size}", value=1.0 / size)
+    sizes = site.head_dim, site.num_heads, site.num_kv_heads, site.hidden or 0
+    yield from _of_sizes(*sizes, site.keys, site.queries)
     # Half of head_dim is also the root of many a model's width (1024 for heads of 64), and a
     # width is the likelier slip; so is a division by the depth of the layer.
+    d = site.head_dim
     half = Law(code="RDK104", formula="2/head_dim", shown=f"2/{d}", value=2.0 / d)
     if not any(agrees(half.value / site.standard_scale, r, site) for r in by_depth(site).values()):
         yield half
-    yield from _inverted(site)
+    yield from _inverted(*sizes)
+
+
+# Calls of one model have the same sizes, and many rules ask for the laws of each.
+@lru_cache(maxsize=64)
+def _of_sizes(
+    d: int, num_heads: int, num_kv_heads: int, hidden: int, keys: int, queries: int
+) -> tuple[Law, ...]:
+    """Return the laws that come before a half of head_dim."""
+    found = [
+        _root(None, "head_dim", d),
+        Law(code="RDK101", formula="1", shown="1", value=1.0),
+        Law(code="RDK104", formula="1/head_dim", shown=f"1/{d}", value=1.0 / d),
+    ]
+    for formula, size in _widths(d, num_heads, hidden):
+        if size > 1:
+            found.append(_root("RDK103", formula, size))
+    for formula, size in (("num_heads", num_heads), ("num_kv_heads", num_kv_heads)):
+        if size > 1:
+            found.append(_root("RDK107", formula, size))
+    for formula, size in (("keys", keys), ("queries", queries)):
+        if size > 0:
+            found.append(_root("RDK105", formula, size))
+            shown = f"1/{size}"
+            found.append(Law(code="RDK105", formula=f"1/{formula}", shown=shown, value=1.0 / size))
+    return tuple(found)
 
 
 def _root(code: str | None, formula: str, size: int) -> Law:
@@ -107,22 +122,23 @@ def _root(code: str | None, formula: str, size: int) -> Law:
     return Law(code=code, formula=f"1/√{formula}", shown=shown, value=value)
 
 
-def _widths(site: AttentionSite) -> tuple[tuple[str, int], ...]:
-    return (
-        ("(num_heads·head_dim)", site.num_heads * site.head_dim),
-        ("hidden", site.hidden or 0),
+def _widths(d: int, num_heads: int, hidden: int) -> tuple[tuple[str, int], ...]:
+    return ("(num_heads·head_dim)", num_heads * d), ("hidden", hidden)
+
+
+@lru_cache(maxsize=64)
+def _inverted(d: int, num_heads: int, num_kv_heads: int, hidden: int) -> tuple[Law, ...]:
+    of_width = (
+        Law(code="RDK106", formula=f"√{formula}", shown=f"√{size}", value=math.sqrt(size))
+        for formula, size in _widths(d, num_heads, hidden)
+        if size > 1
     )
-
-
-def _inverted(site: AttentionSite) -> Iterator[Law]:
-    d = site.head_dim
-    yield Law(code="RDK106", formula="√head_dim", shown=f"√{d}", value=math.sqrt(d))
-    yield Law(code="RDK106", formula="head_dim", shown=f"{d}", value=float(d))
-    yield Law(code="RDK106", formula="head_dim/2", shown=f"{d}/2", value=d / 2.0)
-    for formula, size in _widths(site):
-        if size > 1:
-            root = math.sqrt(size)
-            yield Law(code="RDK106", formula=f"√{formula}", shown=f"√{size}", value=root)
+    return (
+        Law(code="RDK106", formula="√head_dim", shown=f"√{d}", value=math.sqrt(d)),
+        Law(code="RDK106", formula="head_dim", shown=f"{d}", value=float(d)),
+        Law(code="RDK106", formula="head_dim/2", shown=f"{d}/2", value=d / 2.0),
+        *of_width,
+    )
 
 
 def by_depth(site: AttentionSite) -> dict[str, float]:

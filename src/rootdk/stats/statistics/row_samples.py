@@ -56,43 +56,44 @@ class RowSamples(BlockStatistic):
     @classmethod
     def of(cls, block: Block) -> Self:
         """Return the state of one block of rows."""
-        return cls.empty(len(block.visible_keys)).update(block)
+        return cls._candidates(block, np.full(len(block.visible_keys), _LAST))
 
     def update(self, block: Block) -> Self:
         """Return the state with one more block of rows."""
         # Sorting is dear, so only rows that can get in are sorted: few, once 8 are kept.
-        priorities = np.where(block.settled, block.priorities, _LAST)
-        candidates = type(self).empty(self.num_heads)
-        found = False
-        for head, bar in enumerate(self.priority[:, -1]):
-            order = np.argsort(priorities[head], kind="stable")[
-                : self._reach(priorities[head], bar)
-            ]
-            rows = np.sort(order[:SAMPLED_ROWS])  # a merge puts them in order of priority
-            if not len(rows):
-                continue
-            found = True
-            candidates.priority[head, : len(rows)] = priorities[head, rows]
-            candidates.visible_keys[head, : len(rows)] = block.visible_keys[head, rows]
-            for slot, weights in enumerate(block.sorted_weights(head, rows, SAMPLED_WEIGHTS)):
-                candidates.weights[head, slot, : len(weights)] = weights
-        return self.merge(candidates) if found else self
+        candidates = self._candidates(block, self.priority[:, -1])
+        return self.merge(candidates) if candidates.visible_keys.any() else self
 
-    @staticmethod
-    def _reach(priorities: Integers, bar: int) -> int:
-        return int(np.sum((priorities <= bar) & (priorities < _LAST)))
+    @classmethod
+    def _candidates(cls, block: Block, bars: Integers) -> Self:
+        """Return the rows of a block whose priorities are at most those of each head."""
+        priorities = np.where(block.settled, block.priorities, _LAST)
+        found = cls.empty(len(bars))
+        for head, rows in enumerate(_smallest(priorities, bars)):
+            if len(rows):
+                some = slice(0, len(rows))
+                found.priority[head, some] = priorities[head, rows]
+                found.visible_keys[head, some] = block.visible_keys[head, rows]
+                found.weights[head, some] = block.sorted_weights(head, rows, SAMPLED_WEIGHTS)
+        return cls._of_smallest(found.priority, found.visible_keys, found.weights)
 
     def _merged(self, other: Self) -> Self:
-        priority = np.concatenate([self.priority, other.priority], axis=1)
-        keys = np.concatenate([self.visible_keys, other.visible_keys], axis=1)
-        weights = np.concatenate([self.weights, other.weights], axis=1)
-        # lexsort goes by its last key first: priority, then visible keys, then the weights.
+        return type(self)._of_smallest(
+            np.concatenate([self.priority, other.priority], axis=1),
+            np.concatenate([self.visible_keys, other.visible_keys], axis=1),
+            np.concatenate([self.weights, other.weights], axis=1),
+        )
+
+    @classmethod
+    def _of_smallest(cls, priority: Integers, keys: Integers, weights: Floats) -> Self:
+        """Return the state of those rows that come first, by priority, then keys, then weights."""
+        # lexsort goes by its last key first.
         order = np.lexsort((keys, priority), axis=-1)
         if _has_ties(priority, keys, order):
             ties = np.moveaxis(-weights, -1, 0)[::-1]
             order = np.lexsort((*ties, keys, priority), axis=-1)
         kept = order[:, :SAMPLED_ROWS]
-        return type(self)(
+        return cls(
             priority=np.take_along_axis(priority, kept, axis=1),
             visible_keys=np.take_along_axis(keys, kept, axis=1),
             weights=np.take_along_axis(weights, kept[:, :, None], axis=1),
@@ -108,6 +109,21 @@ class RowSamples(BlockStatistic):
             )
             for rows, lengths in zip(self.weights, self.visible_keys, strict=True)
         )
+
+
+def _smallest(priorities: Integers, bars: Integers) -> list[Integers]:
+    """Return for each head the rows, ascending, of the smallest priorities up to a bar."""
+    many = priorities.shape[1]
+    if many > SAMPLED_ROWS:
+        nth = np.partition(priorities, SAMPLED_ROWS - 1, axis=1)[:, SAMPLED_ROWS - 1]
+        bars = np.minimum(nth, bars)
+    within = (priorities <= bars[:, None]) & (priorities < _LAST)
+    found = [np.nonzero(of_head)[0] for of_head in within]
+    for head, rows in enumerate(found):
+        if len(rows) > SAMPLED_ROWS:  # some are equal; the first of them stand for all
+            first = np.argsort(priorities[head, rows], kind="stable")[:SAMPLED_ROWS]
+            found[head] = np.sort(rows[first])
+    return found
 
 
 def _has_ties(priority: Integers, keys: Integers, order: Integers) -> bool:
