@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,17 @@ import pytest
 from engines.bounds import EPS_64, Bounds
 from engines.cases import CASES, Case
 
-from rootdk.engines import compiled, entries, linear, measure, operands, plain, ragged, scatter
+from rootdk.engines import (
+    compiled,
+    compiledsums,
+    entries,
+    linear,
+    measure,
+    operands,
+    plain,
+    ragged,
+    scatter,
+)
 from rootdk.stats import Summary
 from rootdk.stats.quantity import quantities
 
@@ -30,8 +41,11 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         for of in (compiled, entries):
             monkeypatch.setattr(of, "WORTH", 0)
             monkeypatch.setattr(of, "WORTH_LOADED", 0)
+        importlib.import_module("rootdk.engines._numba.rows")
         monkeypatch.setattr(compiled, "CHUNK", 9)
         monkeypatch.setattr(compiled, "TOGETHER", 2 * 17)
+    else:
+        monkeypatch.setattr(compiledsums, "takes", lambda *_: False)
     for name_of_tile in ("TILE", "FLAT_TILE"):
         tile = {"rows": 5 * 17, "heads": 442, "all": 2**19}[block]
         monkeypatch.setattr(plain, name_of_tile, tile)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rootdk._lib.arrays import Array
+from rootdk.engines import compiledsums
+from rootdk.engines.hostarrays import host
 from rootdk.engines.kernels import Kernels
 from rootdk.engines.keywindow import KeyWindow, State, Work
 from rootdk.engines.scatter import ROUNDING, check_finite, is_exact_enough
@@ -138,6 +140,7 @@ class _Sums:
         self._origin = int(past[0] - 1) % CHUNK
         slides = bool(first[-1] > first[0])
         self._window = KeyWindow(work, chunk=CHUNK, origin=self._origin, slides=slides)
+        self._compiled = work.arithmetic == "float32" and compiledsums.takes(work.query, work.key)
         steps = np.stack([np.diff(rows), np.diff(past), 1 - np.diff(first)])
         self._breaks = np.flatnonzero(np.any(steps != 1, axis=0))
         batch, kv_heads, group, _ = work.sizes
@@ -161,8 +164,10 @@ class _Sums:
         place = np.searchsorted(self._breaks, start)
         stop = self._breaks[place] + 1 if place < len(self._breaks) else len(self._rows)
         batch, kv_heads, group, _ = self._work.sizes
-        most = AT_ONCE // (batch * kv_heads * group * CHUNK**2)
-        return int(min((stop - start) // CHUNK, most))
+        many = (stop - start) // CHUNK
+        if self._compiled:
+            return int(many)
+        return int(min(many, AT_ONCE // (batch * kv_heads * group * CHUNK**2)))
 
     def add(self, some: slice) -> None:
         """Add rows, the core and the edges of what they see."""
@@ -189,6 +194,9 @@ class _Sums:
         some = slice(start, start + chunks * CHUNK)
         begin = int(self._past[start]) - 1
         self._window.between(0, begin)
+        if self._compiled:
+            self._add_compiled(some, begin)
+            return
         query, about_pilot = work.queries(self._rows[some])
         query = query.reshape((batch, kv_heads, group, chunks, CHUNK, depth))
         key = work.keys(begin, begin + chunks * CHUNK)
@@ -197,6 +205,27 @@ class _Sums:
         position = np.arange(CHUNK)
         edge = _of_edge(work, query, key[:, :, None], np.zeros_like(position), position + 1)
         self._take(some, found.merge(edge), about_pilot)
+
+    def _add_compiled(self, some: slice, begin: int) -> None:
+        """The same, in one pass."""
+        work, so_far = self._work, self._window.state
+        batch, kv_heads, _, depth = work.sizes
+        known = 0, np.zeros((batch, kv_heads, depth)), np.zeros((batch, kv_heads, depth, depth))
+        if so_far is not None:
+            known = so_far.count, host(so_far.mean)[:, :, 0], host(so_far.scatter)
+        rows = self._rows[some]
+        pilots = work.query_pilot, work.key_pilot
+        found = compiledsums.causal(
+            work.query, rows, CHUNK, work.key, begin, known, pilots, ROUNDING
+        )
+        self.means[..., some] = found.means
+        self.within += found.within
+        self.error += found.error
+        mean, scatter = (
+            work.kernels.as_array(each, work.key_pilot)
+            for each in (found.mean[:, :, None], found.products)
+        )
+        self._window.enter_all(State(known[0] + len(rows), mean, scatter))
 
     def _each_before(self, key: Array) -> tuple[Integers, Array, Array]:
         """Take in chunks of keys; return what was there before each: count, mean, scatter."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rootdk._lib.arrays import Array, float_info
+from rootdk._lib.arrays import Array, compute_dtype, float_info
+from rootdk.engines import compiledsums
 from rootdk.engines.call import UnfitError
 from rootdk.engines.hostarrays import host
 from rootdk.engines.kernels import Kernels
@@ -93,7 +94,7 @@ def pilot_of(array: Array, kernels: Kernels) -> Array:
     """
     xp = kernels.namespace
     step = max(int(array.shape[2]) // _PILOT_ROWS, 1)
-    some = xp.astype(array[:, :, ::step], xp.float64)
+    some = xp.astype(array[:, :, ::step], compute_dtype(array), copy=False)
     pilot = xp.sum(some, axis=2, keepdims=True) / max(int(some.shape[2]), 1)
     # Rounded, so that it is the same number in either arithmetic.
     pilot = xp.astype(xp.astype(pilot, xp.float32), xp.float64)
@@ -112,6 +113,10 @@ def scatter_of(
     UnfitError
         If an entry, or in this arithmetic a product, is not finite.
     """
+    if arithmetic == "float32" and compiledsums.takes(array):
+        sums = compiledsums.scatters(array, rows, pilot)
+        check_finite(*sums)
+        return Scatter(count=len(rows), pilot=host(pilot)[:, :, 0], total=sums[0], products=sums[1])
     xp, dtype = kernels.namespace, kernels.dtype(arithmetic)
     batch, heads, _, depth = (int(size) for size in array.shape)
     products = xp.zeros((batch, heads, depth, depth), dtype=xp.float64, device=array.device)

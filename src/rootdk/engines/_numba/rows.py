@@ -47,7 +47,7 @@ def rows_together(keys: int) -> int:
     return ROWS * min(max(IN_CACHE // max(of_rows, 1), 1), MOST_TOGETHER)
 
 
-def _given(kind: Any, dimensions: int) -> Any:
+def given_as(kind: Any, dimensions: int) -> Any:
     """Return the type of an array that is only read, however it lies in memory."""
     return types.Array(kind, dimensions, "A", readonly=True)
 
@@ -79,7 +79,7 @@ def _largest_of_panel(panel: np.ndarray, depth: int) -> float:
     return np.float64(largest)
 
 
-@compiled(_FLOAT64(_given(_FLOAT32, 2), _FLOAT64[::1], _FLOAT32[::1]))
+@compiled(_FLOAT64(given_as(_FLOAT32, 2), _FLOAT64[::1], _FLOAT32[::1]))
 def lay_out(key: np.ndarray, centre: np.ndarray, laid: np.ndarray) -> float:
     """Write the mean of keys, and panels of them less that, ``[panel][head_dim][PANEL]``.
 
@@ -268,10 +268,18 @@ def _untangled(table: np.ndarray, bins: np.ndarray) -> None:
 
 
 def _signature(bias: Any) -> Any:
-    reach = _given(_INT64, 1)
+    reach = given_as(_INT64, 1)
     return types.boolean(
-        *(_given(_FLOAT32, 2), reach, _INT64, _INT64, _FLOAT64, _FLOAT64[::1], _FLOAT32[::1]),
-        *(_INT64, reach, reach, _given(types.boolean, 2), _given(bias, 2), _INT64, types.boolean),
+        *(given_as(_FLOAT32, 2), reach, _INT64, _INT64, _FLOAT64, _FLOAT64[::1], _FLOAT32[::1]),
+        *(
+            _INT64,
+            reach,
+            reach,
+            given_as(types.boolean, 2),
+            given_as(bias, 2),
+            _INT64,
+            types.boolean,
+        ),
         *(_FLOAT64, _FLOAT64),
         *(_INT64, _FLOAT64[:, ::1], _INT64[:, ::1], _INT64[::1]),
     )
@@ -344,7 +352,7 @@ def measure_rows(
         for panel in range(base // PANEL, -(-high // PANEL)):
             for place in range(0, many, ROWS):
                 product(
-                    *(entries, place * depth, laid, panel * depth * PANEL),
+                    *(entries, place * depth, ROWS, laid, panel * depth * PANEL, PANEL),
                     *(scores, place * width + panel * PANEL - base, depth, width),
                 )
         for place in range(many):

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numba.core.cgutils
+import numba.core.imputils
 import numba.extending
 from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import types
@@ -15,23 +16,30 @@ _LANES = 16
 """Numbers in one vector of the product; narrower machines take it in parts."""
 
 
-def _shape() -> tuple[int, int]:
-    """Return rows and vectors of keys of one product: as many sums as there are registers for."""
+def _shapes() -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return rows and vectors of a product, as many sums as registers hold, and of a square.
+
+    Squares are of head_dim, most often 64 or 128: powers of two leave the least over.
+    """
     features = binding.get_host_cpu_features()
     if features.get("avx512f"):
-        return 8, 3
-    return (6, 1) if features.get("avx2") else (4, 1)
+        return (8, 3), (8, 2)
+    return ((6, 1) if features.get("avx2") else (4, 1)), (4, 1)
 
 
-ROWS, _VECTORS = _shape()
-"""Rows of scores that are made together."""
+(ROWS, _VECTORS), (SQUARE_ROWS, _SQUARE_VECTORS) = _shapes()
+"""Rows of scores that are made together, and rows of a square."""
 
 PANEL = _VECTORS * _LANES
 """Keys of scores that are made together."""
 
+SQUARE_PANEL = _SQUARE_VECTORS * _LANES
+"""Columns of a square that are made together."""
+
 # Numba's annotations describe what it is given, not what its compiler makes of it.
 _njit: Any = numba.njit
 _intrinsic: Any = numba.extending.intrinsic
+_borrowed: Any = numba.core.imputils.impl_ret_borrowed
 _declared: Any = numba.core.cgutils.get_or_insert_function
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -79,50 +87,66 @@ def _everywhere(builder: Any, number: Any) -> Any:
     return builder.shuffle_vector(one, nowhere, lanes)
 
 
-def _product(
-    _: Any,
-    query: Any,
-    query_at: Any,
-    key: Any,
-    key_at: Any,
-    out: Any,
-    out_at: Any,
-    depth: Any,
-    stride: Any,
-) -> Any:
-    """Write ROWS × PANEL scores to ``out[out_at + row * stride + key]``.
+def _products(rows: int, vectors: int) -> Any:
+    """Return an intrinsic that writes sums of products, so many rows and vectors of columns.
 
-    The query is laid out as ``[depth][ROWS]`` from ``query_at``, the key as
-    ``[depth][PANEL]`` from ``key_at``; all three are float32, in one dimension, contiguous.
-    The sums stay in registers, and are added in order of depth.
+    ``out[out_at + row * stride + column]`` becomes the sum over the depth of
+    ``left[left_at + depth * left_step + row] * right[right_at + depth * right_step + column]``.
+    All three are float32, in one dimension, contiguous. The sums stay in registers, and are
+    added in order of depth.
     """
-    whole = types.int64
-    signature = types.void(query, whole, key, whole, out, whole, whole, whole)
 
-    def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
-        bases = [
-            builder.gep(
-                context.make_array(given.args[at])(context, builder, arguments[at]).data,
-                [arguments[at + 1]],
-            )
-            for at in (0, 2, 4)
-        ]
-        sums = _sums(builder, bases[0], bases[1], arguments[6])
-        for row, of_row in enumerate(sums):
-            base = builder.gep(bases[2], [builder.mul(arguments[7], _index(row))])
-            for vector, values in enumerate(of_row):
-                place = builder.gep(base, [_index(vector * _LANES)])
-                builder.store(values, builder.bitcast(place, _VECTOR.as_pointer()), align=4)
-        return context.get_dummy_value()
+    def of(
+        _: Any,
+        left: Any,
+        left_at: Any,
+        left_step: Any,
+        right: Any,
+        right_at: Any,
+        right_step: Any,
+        out: Any,
+        out_at: Any,
+        depth: Any,
+        stride: Any,
+    ) -> Any:
+        whole = types.int64
+        sides = left, whole, whole, right, whole, whole
+        signature = types.void(*sides, out, whole, whole, whole)
 
-    return signature, generate
+        def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
+            bases = [
+                builder.gep(
+                    context.make_array(given.args[at])(context, builder, arguments[at]).data,
+                    [arguments[at + 1]],
+                )
+                for at in (0, 3, 6)
+            ]
+            steps = arguments[2], arguments[5]
+            sums = _sums(builder, bases[:2], steps, arguments[8], (rows, vectors))
+            for row, of_row in enumerate(sums):
+                base = builder.gep(bases[2], [builder.mul(arguments[9], _index(row))])
+                for vector, values in enumerate(of_row):
+                    place = builder.gep(base, [_index(vector * _LANES)])
+                    builder.store(values, builder.bitcast(place, _VECTOR.as_pointer()), align=4)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return _intrinsic(of)
 
 
-product: Any = _intrinsic(_product)
+product: Any = _products(ROWS, _VECTORS)
+"""Writes ROWS × PANEL scores."""
+
+square: Any = _products(SQUARE_ROWS, _SQUARE_VECTORS)
+"""Writes SQUARE_ROWS × SQUARE_PANEL sums of products of columns."""
 
 
-def _sums(builder: Any, query: Any, key: Any, depth: Any) -> list[list[Any]]:
-    """Emit the loop over the depth, and return its ROWS × _VECTORS sums."""
+def _sums(
+    builder: Any, bases: list[Any], steps: tuple[Any, Any], depth: Any, shape: tuple[int, int]
+) -> list[list[Any]]:
+    """Emit the loop over the depth, and return its sums, rows of vectors."""
+    rows, columns = shape
     multiply_add = _declared(
         builder.module, ir.FunctionType(_VECTOR, [_VECTOR] * 3), "llvm.fmuladd.v16f32"
     )
@@ -134,13 +158,14 @@ def _sums(builder: Any, query: Any, key: Any, depth: Any) -> list[list[Any]]:
 
     builder.position_at_end(loop)
     at = builder.phi(_INT64)
-    held = [[builder.phi(_VECTOR) for _ in range(_VECTORS)] for _ in range(ROWS)]
-    keys = builder.gep(key, [builder.mul(at, _index(PANEL))])
-    queries = builder.gep(query, [builder.mul(at, _index(ROWS))])
-    vectors = [_load(builder, keys, vector) for vector in range(_VECTORS)]
+    held = [[builder.phi(_VECTOR) for _ in range(columns)] for _ in range(rows)]
+    left, right = (
+        builder.gep(base, [builder.mul(at, step)]) for base, step in zip(bases, steps, strict=True)
+    )
+    vectors = [_load(builder, right, vector) for vector in range(columns)]
     grown = []
     for row, of_row in enumerate(held):
-        entry = _everywhere(builder, builder.load(builder.gep(queries, [_index(row)])))
+        entry = _everywhere(builder, builder.load(builder.gep(left, [_index(row)])))
         grown.append(
             [
                 builder.call(multiply_add, [entry, vector, so_far])
@@ -152,9 +177,9 @@ def _sums(builder: Any, query: Any, key: Any, depth: Any) -> list[list[Any]]:
 
     builder.position_at_end(after)
     _joined(at, (_index(0), before), (following, loop))
-    sums = [[builder.phi(_VECTOR) for _ in range(_VECTORS)] for _ in range(ROWS)]
-    for row in range(ROWS):
-        for vector in range(_VECTORS):
+    sums = [[builder.phi(_VECTOR) for _ in range(columns)] for _ in range(rows)]
+    for row in range(rows):
+        for vector in range(columns):
             for phi in (held[row][vector], sums[row][vector]):
                 _joined(phi, (zero, before), (grown[row][vector], loop))
     return sums
@@ -188,6 +213,22 @@ def _bits_of(_: Any, number: Any) -> Any:
 
 
 bits_of: Any = _intrinsic(_bits_of)
+
+
+def _as_contiguous(_: Any, row: Any) -> Any:
+    """Return a row as one whose elements follow each other, which a loop takes in lanes.
+
+    That they do is for the caller to see.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        # What describes an array is the same for every order of its elements.
+        return _borrowed(context, builder, signature.return_type, arguments[0])
+
+    return row.copy(layout="C")(row), generate
+
+
+as_contiguous: Any = _intrinsic(_as_contiguous)
 
 
 def _reducible(name: str) -> Any:
