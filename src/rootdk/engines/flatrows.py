@@ -30,12 +30,6 @@ from rootdk.stats.block import HISTOGRAM_BINS, HISTOGRAM_REACH, Floats, Integers
 
 _PER_UNIT = HISTOGRAM_BINS / (2.0 * HISTOGRAM_REACH)
 _MIDDLE = HISTOGRAM_BINS // 2
-_HIDDEN = -64.0
-"""What is added to scores that are left out of the softmax, so that none is the largest.
-
-Their exponentials are a normal number still, since others take longer, until they are made 0.
-"""
-
 _NEGLIGIBLE = 2.0**-40
 """Part of the squares of scores that their mean may have, and be left in them."""
 
@@ -156,7 +150,7 @@ class FlatRows:
         if self.wanted.softmax:
             kernels.subtract(scores, sums["greatest"][..., None], scores)
             if hidden is not None:
-                hidden.put_out(scores, _HIDDEN)
+                hidden.put_out(scores)
             exact = self._softmax(scores, work, sums, hidden, starts=span.start == 0)
             found.exact += [((head, row + some.start), better) for (head, row), better in exact]
 
@@ -208,8 +202,8 @@ class FlatRows:
         if hidden is None:
             return list(scores - np.max(scores, axis=-1, keepdims=True))
         seen = np.ones(scores.shape, dtype=np.bool_)
-        for keys, ones in hidden.parts:
-            seen[:, keys] = to_numpy(ones)[head if ones.shape[0] > 1 else 0] > 0.0
+        for keys, shown in hidden.parts:
+            seen[:, keys] = to_numpy(shown.ones)[head if shown.ones.shape[0] > 1 else 0] > 0.0
         found = (row[of_row] for row, of_row in zip(scores, seen, strict=True))
         return [row - np.max(row, initial=-np.inf) for row in found]
 
@@ -245,8 +239,7 @@ class FlatRows:
         if hidden is not None:
             hidden.leave_out(work)
         sums["first"][...] = work[..., 0] if starts else 0.0
-        kernels.multiply(work, gaps, gaps)
-        kernels.sums(gaps, sums["weighted_gaps"])
+        kernels.dots(work, gaps, gaps, sums["weighted_gaps"])
         _powers(work, gaps, kernels, sums)
         # Leaving the largest out costs a pass, and matters only where it dwarfs the others.
         dwarfs = sums.host("others") < 2.0 * sums.host("largest")
@@ -268,5 +261,4 @@ def _powers(work: Array, spare: Array, kernels: Kernels, sums: dict[str, Array])
     kernels.sums(work, sums["others"])
     kernels.multiply(work, work, spare)
     kernels.sums(spare, sums["other_squares"])
-    kernels.multiply(work, spare, spare)
-    kernels.sums(spare, sums["other_cubes"])
+    kernels.dots(work, spare, spare, sums["other_cubes"])

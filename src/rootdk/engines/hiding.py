@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -43,7 +44,32 @@ def part_of(
     return part[..., span] if part.shape[2] > 1 else part
 
 
-Edges: TypeAlias = dict[tuple[bytes, bytes, int], Array]
+DEPTH = -64.0
+"""What is added to scores that are left out of the softmax, so that none is the largest.
+
+Their exponentials are a normal number still, since others take longer, until they are made 0.
+"""
+
+
+class Shown:
+    """What rows see of some keys.
+
+    Attributes
+    ----------
+    ones, depths : array, shape (heads or 1, rows, keys)
+        1 and 0 for a key that is seen; 0 and DEPTH for others.
+    """
+
+    def __init__(self, ones: Array) -> None:
+        self.ones = ones
+
+    @cached_property
+    def depths(self) -> Array:
+        """DEPTH for each key that is not seen."""
+        return (1.0 - self.ones) * DEPTH
+
+
+Edges: TypeAlias = dict[tuple[bytes, bytes, int], Shown]
 """What rows see of a range of keys, by where they begin and end in it, and its length."""
 
 
@@ -55,12 +81,12 @@ class Hidden:
     ----------
     seen : array of int64, shape (heads or 1, rows)
         Visible keys of each row.
-    parts : list of (slice, array)
-        Ranges of keys, and 1 for each that a row sees of them, 0 for others.
+    parts : list of (slice, Shown)
+        Ranges of keys, and what rows see of them.
     """
 
     seen: Integers
-    parts: list[tuple[slice, Array]]
+    parts: list[tuple[slice, Shown]]
 
     def visible(self, shape: tuple[int, ...]) -> Integers:
         """Return visible keys of each row, (heads, rows)."""
@@ -68,15 +94,15 @@ class Hidden:
 
     def leave_out(self, scores: Array) -> None:
         """Write 0 over what is not seen."""
-        for keys, ones in self.parts:
+        for keys, shown in self.parts:
             of_part = scores[..., keys]
-            of_part *= ones
+            of_part *= shown.ones
 
-    def put_out(self, scores: Array, number: float) -> None:
-        """Add a number to what is not seen."""
-        for keys, ones in self.parts:
+    def put_out(self, scores: Array) -> None:
+        """Add so much to what is not seen that it is never the largest."""
+        for keys, shown in self.parts:
             of_part = scores[..., keys]
-            of_part += (1.0 - ones) * number
+            of_part += shown.depths
 
 
 def hidden_by(
@@ -95,22 +121,25 @@ def hidden_by(
         mask = mask_of(call, element, heads, rows, span)
         assert mask is not None
         seen = to_numpy(xp.count_nonzero(mask, axis=-1)).astype(np.int64)
-        return Hidden(seen, [(slice(None), xp.astype(mask, like.dtype))])
+        return Hidden(seen, [(slice(None), Shown(xp.astype(mask, like.dtype)))])
     edges = [(span.start, int(np.max(first))), (int(np.min(past)), span.stop)]
     if edges[0][1] > edges[1][0]:
         edges = [(span.start, span.stop)]
     parts = [
-        (slice(start - span.start, stop - span.start), _ones(first, past, start, stop, like, known))
+        (
+            slice(start - span.start, stop - span.start),
+            _shown(first, past, start, stop, like, known),
+        )
         for start, stop in edges
         if start < stop
     ]
     return Hidden((past - first)[None], parts)
 
 
-def _ones(
+def _shown(
     first: Integers, past: Integers, start: int, stop: int, like: Array, known: Edges
-) -> Array:
-    """Return 1 for each key of a range that a row sees, 0 for others, (1, rows, keys)."""
+) -> Shown:
+    """Return what rows see of a range of keys."""
     many = stop - start
     first, past = (np.minimum(np.maximum(end - start, 0), many) for end in (first, past))
     place = (first.tobytes(), past.tobytes(), many)
@@ -120,7 +149,8 @@ def _ones(
         if len(known) >= _KNOWN:
             known.clear()
         # Edges of rows in causal order all look alike.
-        known[place] = kernels_of(like).as_array(within.astype(np.float64), like)[None]
+        ones = kernels_of(like).as_array(within.astype(np.float64), like)
+        known[place] = Shown(ones[None])
     return known[place]
 
 

@@ -52,6 +52,13 @@ class Kernels(Protocol):
         """Write the sums of squares along the last dimension; a spare array may be lost."""
         ...
 
+    def dots(self, left: Array, right: Array, spare: Array, out: Array) -> None:
+        """Write the sums of products along the last dimension; a spare array may be lost.
+
+        It may be one of the two.
+        """
+        ...
+
     def extremes(self, array: Array, least: Array, greatest: Array) -> None:
         """Write the least and the greatest along the last dimension."""
         ...

@@ -14,6 +14,9 @@ from rootdk._lib.arrays import Array, Dtype, Namespace
 from rootdk.engines.hostarrays import contiguous, count
 from rootdk.stats.block import HISTOGRAM_BINS, Floats, Integers
 
+_ONE_DOT = 4096
+"""Elements whose products one vecdot adds: of more, it would lose digits, and ask for threads."""
+
 
 class NumpyKernels:
     """Kernels for NumPy arrays."""
@@ -25,7 +28,7 @@ class NumpyKernels:
 
     def dot(self, left: Array, right: Array) -> Array:
         """Return the sums of products along the last dimension."""
-        # Not vecdot: it adds float32 in one long chain, and loses digits over many keys.
+        # Not vecdot: it may add float32 in one long chain, and lose digits over many keys.
         return np.sum(left * right, axis=-1)
 
     def subtract(self, array: Array, about: Array, out: Array) -> Array:
@@ -54,8 +57,14 @@ class NumpyKernels:
 
     def squares(self, array: Array, spare: Array, out: Array) -> None:
         """Write the sums of squares along the last dimension; a spare array may be lost."""
-        np.multiply(array, array, out=spare)
-        np.sum(spare, axis=-1, out=out)
+        self.dots(array, array, spare, out)
+
+    def dots(self, left: Array, right: Array, spare: Array, out: Array) -> None:
+        """Write the sums of products along the last dimension."""
+        np.vecdot(left[..., :_ONE_DOT], right[..., :_ONE_DOT], out=out)
+        for start in range(_ONE_DOT, left.shape[-1], _ONE_DOT):
+            some = slice(start, start + _ONE_DOT)
+            out += np.vecdot(left[..., some], right[..., some])
 
     def extremes(self, array: Array, least: Array, greatest: Array) -> None:
         """Write the least and the greatest along the last dimension."""

@@ -66,8 +66,22 @@ class TorchKernels:
         """Write the sums of squares along the last dimension; a spare array may be lost."""
         import torch
 
+        if _has_one_thread(array):
+            self.dots(array, array, spare, out)
+            return
         torch.linalg.vector_norm(array, dim=-1, out=out)
         torch.square(out, out=out)
+
+    def dots(self, left: Array, right: Array, spare: Array, out: Array) -> None:
+        """Write the sums of products along the last dimension."""
+        import torch
+
+        if _has_one_thread(left):
+            # In one pass.
+            NumpyKernels().dots(left.numpy(), right.numpy(), spare, out.numpy())
+            return
+        torch.mul(left, right, out=spare)
+        torch.sum(spare, -1, out=out)
 
     def extremes(self, array: Array, least: Array, greatest: Array) -> None:
         """Write the least and the greatest along the last dimension."""
