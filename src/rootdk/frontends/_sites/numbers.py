@@ -7,7 +7,7 @@ recomputed is a sample of rows: it is brought to the host, in float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,10 +44,14 @@ __all__ = [
     "summed",
     "times",
     "turned",
+    "wholes",
     "wide",
 ]
 
 Floats = npt.NDArray[np.float64]
+
+_FEW = 2**16
+"""Products of entries that NumPy sums on the thread that asks."""
 
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
@@ -76,6 +80,35 @@ def plain(array: Array) -> Array:
 def doubles(array: Array) -> Floats:
     """The entries on the host, in float64."""
     return to_numpy(array).astype(np.float64, copy=False)
+
+
+def wholes(array: Array) -> Callable[[tuple[int, ...]], Floats]:
+    """Return what gives parts of an array on the host, in float64, one after the other.
+
+    Each is written over the one before: new memory for each would cost as much as the copy.
+    """
+    at_hand = to_numpy(array) if _is_at_hand(array) else None
+    held: dict[tuple[int, ...], Floats] = {}
+
+    def part(place: tuple[int, ...]) -> Floats:
+        found = to_numpy(array[place]) if at_hand is None else at_hand[place]
+        shape = found.shape
+        if shape not in held:
+            held[shape] = np.empty(shape)
+        held[shape][...] = found
+        return held[shape]
+
+    return part
+
+
+def _is_at_hand(array: Array) -> bool:
+    """Whether NumPy can look at an array where it is, as it is."""
+    if isinstance(array, np.ndarray):
+        return True
+    return is_torch(array) and array.device.type == "cpu" and dtype_name(array) in _EXACT
+
+
+_EXACT = frozenset({"float32", "float64"})
 
 
 def picked(array: Array, places: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[Any]:
@@ -151,7 +184,7 @@ def products(one: Floats, two: Floats, like: Array) -> Floats:
     NumPy's threads and those of another library would stand in each other's way: each waits for
     work in a loop that burns, long after its last product.
     """
-    if not is_torch(like):
+    if not is_torch(like) or one.shape[0] * two.size <= _FEW:
         return np.asarray(one @ two)
     xp = namespace(like)
     sides = (xp.asarray(side, device="cpu") for side in (one, two))

@@ -23,6 +23,7 @@ from rootdk.frontends._sites.numbers import (
     norms,
     picked,
     products,
+    wholes,
 )
 from rootdk.frontends._sites.sampling import Places, Sample, at_rows, draw_sample
 from rootdk.frontends._sites.values import ArrayValues
@@ -172,11 +173,11 @@ def _by_group(
     # Most often all of them, in order.
     some = None if np.array_equal(along, np.arange(others.shape[-2])) else along
     dots, sizes = np.empty((count, along.size)), np.empty((count, along.size))
-    lengths = norms(one)
+    lengths, part = norms(one), wholes(others)
     with quiet():
         for number, group in enumerate(groups.T.tolist()):
             mine = np.flatnonzero(group_of.reshape(-1) == number)
-            two = doubles(others[tuple(group)])
+            two = part(tuple(group))
             two = two if some is None else two[some]
             dots[mine] = products(one[mine], two.T, others)
             sizes[mine] = lengths[mine, None] * norms(two)
