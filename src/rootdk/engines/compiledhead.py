@@ -85,7 +85,7 @@ class Head:
         """Return the final scores of the visible keys of rows less the largest of each."""
         found: list[Any] = []
         past = np.minimum(past, self.keys.count)
-        alike = self._plain(call) and np.all(first == first[0]) and np.all(past == past[0])
+        alike = self._plain(call) and not call.ordered
         step = max(_AGAIN // max(self.keys.count, 1), 1)
         for start in range(0, len(rows), step):
             some = slice(start, start + step)
@@ -98,7 +98,9 @@ class Head:
             for at, row in enumerate(rows[some].tolist()):
                 reach = slice(int(first[start + at]), int(past[start + at]))
                 found.append(self._gaps_of(call, row, entries[at], scores[at], reach))
-        return np.concatenate(found) if alike else found
+        if not alike:
+            return found
+        return np.concatenate(found) if len(found) > 1 else found[0]
 
     def _plain(self, call: Call) -> bool:
         """Tell whether final scores are scores, and order alone hides any."""

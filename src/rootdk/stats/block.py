@@ -183,7 +183,7 @@ def total(values: npt.NDArray[Any], where: Booleans) -> Floats:
     >>> total(np.asarray([[1.0, 2.0, np.nan]]), np.asarray([[True, True, False]]))
     array([3.])
     """
-    kept = np.where(where, values, 0)
+    kept = values if where.all() else np.where(where, values, 0)
     return np.asarray(np.sum(kept, axis=1, dtype=np.float64))
 
 

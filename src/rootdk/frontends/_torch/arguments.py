@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 
@@ -11,6 +12,7 @@ from rootdk.frontends._graph.node import Kind, Node
 from rootdk.frontends._sites.recording import SIDE_ENTRIES
 
 __all__ = [
+    "Schema",
     "by_node",
     "by_node_map",
     "flat_tensors",
@@ -97,19 +99,52 @@ def ragged(tensors: Iterable[torch.Tensor]) -> bool:
     return any(tensor.is_nested for tensor in tensors)
 
 
-def written_by(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """What the schema of an operator says; torch makes the schema anew each time it is asked for.
+
+    Attributes
+    ----------
+    name : str
+        With its namespace, without the overload.
+    overload : str
+        The overload.
+    writes : tuple of (int, str)
+        Position and name of the arguments that are written in place.
+    is_view : bool
+        Whether what it returns is a view of what it takes.
+    """
+
+    name: str
+    overload: str
+    writes: tuple[tuple[int, str], ...]
+    is_view: bool
+
+    @classmethod
+    def of(cls, func: Any) -> Self:
+        """Return what is said of an operator."""
+        schema = func._schema
+        writes = [
+            (position, argument.name)
+            for position, argument in enumerate(schema.arguments if schema.is_mutable else ())
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+        if "batch_norm" in schema.name:
+            # Running statistics are written without a word in the schema.
+            writes = [(3, ""), (4, "")]
+        return cls(
+            name=str(schema.name),
+            overload=func._overloadname,
+            writes=tuple(writes),
+            is_view=bool(func.is_view),
+        )
+
+
+def written_by(schema: Schema, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """The tensors that a call writes in place, as its schema says, or as is known."""
-    schema = func._schema
-    if "batch_norm" in schema.name:
-        # Running statistics are written without a word in the schema.
-        return [t for t in args[3:5] if isinstance(t, torch.Tensor)]
-    if not schema.is_mutable:
-        return []
     found: list[torch.Tensor] = []
-    for position, argument in enumerate(schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        value = args[position] if position < len(args) else kwargs.get(argument.name)
+    for position, name in schema.writes:
+        value = args[position] if position < len(args) else kwargs.get(name)
         values = value if isinstance(value, (list, tuple)) else [value]
         found.extend(v for v in values if isinstance(v, torch.Tensor))
     return found

@@ -21,6 +21,7 @@ from rootdk.frontends._sites.recording import SIDE_ENTRIES, Recording
 from rootdk.frontends._sites.replay import ValueOf
 from rootdk.frontends._torch.again import run_again, run_moved
 from rootdk.frontends._torch.arguments import (
+    Schema,
     by_node,
     by_node_map,
     flat_tensors,
@@ -53,7 +54,7 @@ class Recorder(TorchDispatchMode, Recording):
         self.retainer = Retainer(budget)
         self.before_write: Callable[[torch.Tensor], None] = lambda tensor: None
         self.frames = Frames()
-        self._names: dict[Any, str] = {}
+        self._schemas: dict[Any, Schema] = {}
         self._dtypes: dict[torch.dtype, str] = {}
 
     # -- leaves --------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ class Recorder(TorchDispatchMode, Recording):
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
-        mutated = written_by(func, args, kwargs)
+        mutated = written_by(self._schema(func), args, kwargs)
         for tensor in mutated:
             self.retainer.about_to_write(tensor)
             self.before_write(tensor)
@@ -151,11 +152,13 @@ class Recorder(TorchDispatchMode, Recording):
         return out
 
     def _name(self, func: Any) -> str:
-        """The name in a function's schema, which is made anew each time it is asked for."""
-        name = self._names.get(func)
-        if name is None:
-            name = self._names[func] = str(func._schema.name.removeprefix("aten::"))
-        return name
+        return self._schema(func).name.removeprefix("aten::")
+
+    def _schema(self, func: Any) -> Schema:
+        schema = self._schemas.get(func)
+        if schema is None:
+            schema = self._schemas[func] = Schema.of(func)
+        return schema
 
     def _higher_order(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         name = str(func)
@@ -200,7 +203,7 @@ class Recorder(TorchDispatchMode, Recording):
                 continue
             attrs = dict(lowered.attrs) if len(outputs) > 1 else lowered.attrs
             if lowered.op == "mul":
-                attrs["overload"] = func._overloadname
+                attrs["overload"] = self._schema(func).overload
             if lowered.each is not None:
                 attrs.update(lowered.each[position])
             if position and lowered.each is None:
@@ -222,17 +225,18 @@ class Recorder(TorchDispatchMode, Recording):
     def _lower(
         self, func: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any], out: Any
     ) -> Lowered:
-        if func._schema.name.startswith("aten::"):
+        full = self._schema(func).name
+        if full.startswith("aten::"):
             if "scaled_dot_product" in name or name in _WHOLE_LAYERS:
                 return Lowered("fused", flat_tensors((*args, *kwargs.values())), {"name": name})
             return lower(name, args, kwargs, out)
-        if func._schema.name.startswith(("prim::", "prims::")):
+        if full.startswith(("prim::", "prims::")):
             return lower(name.split("::")[-1], args, kwargs, out)
-        packed = packed_product(func._schema.name, args, out)
+        packed = packed_product(full, args, out)
         if packed is not None:
             return packed
         tensors = flat_tensors((*args, *kwargs.values()))
-        return Lowered("opaque", tensors, {"name": func._schema.name, "custom": True})
+        return Lowered("opaque", tensors, {"name": full, "custom": True})
 
     def _packed_weight(self, name: str) -> Node:
         """A weight that is no tensor, and that nobody will ask for."""
@@ -250,7 +254,7 @@ class Recorder(TorchDispatchMode, Recording):
         if mutated and any(tensor is m for m in mutated):
             self.identities.write(tensor, node)
         else:
-            view = node.op in LAYOUT or func.is_view
+            view = node.op in LAYOUT or self._schema(func).is_view
             self.identities.bind(tensor, node, fresh=not view)
         # Scores are never asked for, and weights are compared while they are at hand.
         large = node.on_scores == SCORES or _holds_weights(node)

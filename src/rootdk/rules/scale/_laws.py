@@ -70,9 +70,13 @@ def tolerance(site: AttentionSite) -> float:
 
 def agrees(scale: float | None, value: float, site: AttentionSite) -> bool:
     """Tell whether a scale equals a value, within the site's tolerance."""
-    if scale is None or not (math.isfinite(scale) and math.isfinite(value)):
+    return scale is not None and _near(scale, value, tolerance(site))
+
+
+def _near(scale: float, value: float, relative: float) -> bool:
+    if not (math.isfinite(scale) and math.isfinite(value)):
         return False
-    return abs(scale - value) <= tolerance(site) * abs(value)
+    return abs(scale - value) <= relative * abs(value)
 
 
 def laws(site: AttentionSite) -> Iterator[Law]:
@@ -167,9 +171,10 @@ def candidates(site: AttentionSite, other_site: AttentionSite | None = None) -> 
 
 
 def _fitting(site: AttentionSite) -> tuple[Law, ...]:
-    if site.head_dim < 1:
+    scale, relative = site.effective_scale, tolerance(site)
+    if site.head_dim < 1 or scale is None:
         return ()
-    return tuple(law for law in laws(site) if agrees(site.effective_scale, law.value, site))
+    return tuple(law for law in laws(site) if _near(scale, law.value, relative))
 
 
 def ambiguous(site: AttentionSite) -> bool:
