@@ -15,7 +15,15 @@ from rootdk.frontends._graph.line import ScoreLine
 from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.arrange import leading_labels
 from rootdk.frontends._sites.masks import Masks
-from rootdk.frontends._sites.numbers import chosen, count, doubles, not_finite, plain, summed
+from rootdk.frontends._sites.numbers import (
+    Floats,
+    chosen,
+    count,
+    doubles,
+    not_finite,
+    plain,
+    summed,
+)
 from rootdk.stats import Summary
 
 if TYPE_CHECKING:
@@ -134,9 +142,12 @@ def observe(
     """Counts and extremes read off the tensors of one softmax."""
     found: dict[str, Any] = {}
     found["nonfinite_inputs"] = not_finite(rows) + not_finite(columns)
+    sums = doubles(summed(weights, dim))
     if argument is not None:
-        found["nonfinite_scores"] = _not_a_score(argument)
-    found.update(row_sums(weights, dim))
+        # A softmax over NaN or +inf is NaN throughout, and then so is its sum.
+        tells = pending.normalisation["exponentials"] == "kernel" and np.isfinite(sums).all()
+        found["nonfinite_scores"] = 0 if tells else _not_a_score(argument)
+    found.update(_ends_of(sums))
     forbidden = _forbidden(pending, weights, dim, masks)
     if forbidden is not None:
         found["forbidden_weight"], found["empty_rows_nan"] = forbidden
@@ -145,7 +156,10 @@ def observe(
 
 def row_sums(weights: Array, dim: int) -> dict[str, float]:
     """The smallest and the largest sum over ``dim``, of rows that are not 0 throughout."""
-    sums = doubles(summed(weights, dim))
+    return _ends_of(doubles(summed(weights, dim)))
+
+
+def _ends_of(sums: Floats) -> dict[str, float]:
     alive = sums[np.isfinite(sums) & (sums != 0)]
     if not alive.size:
         return {}
