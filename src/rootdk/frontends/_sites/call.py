@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from rootdk.frontends._sites.numbers import (
     picked,
     products,
     span,
+    within_reach,
 )
 from rootdk.frontends._sites.recompute import softmax_of
 from rootdk.records import Addend
@@ -52,8 +54,9 @@ class Call:
 
     def _sides(self, batch: int, head: int, rows: Rows) -> tuple[Floats, Floats]:
         """The queries of some rows of one head, and its keys."""
-        query = picked(self.query[batch, head], [rows])
-        return query, doubles(self.key[batch, self._kv(head, self.key)])
+        queries, keys, _ = self._at_hand
+        query = picked(queries[batch, head], [rows])
+        return query, doubles(keys[batch, self._kv(head, self.key)])
 
     def _scores_of(self, query: Floats, key: Floats, batch: int, head: int, rows: Rows) -> Floats:
         with quiet():
@@ -68,6 +71,10 @@ class Call:
             after = np.arange(scores.shape[-1])[None, :] > rows[:, None]
             scores = np.where(after, -math.inf, scores)
         return np.asarray(scores)
+
+    @cached_property
+    def _at_hand(self) -> tuple[Array, Array, Array]:
+        return within_reach(self.query), within_reach(self.key), within_reach(self.value)
 
     def rows_seeing(self, batch: int, head: int) -> Rows:
         """The rows of one head that have a visible key."""
@@ -93,7 +100,7 @@ class Call:
     def outputs(self, batch: int, head: int, rows: Rows) -> tuple[Floats, float]:
         """The same, and the largest |query|·|key|·scale: what rounding errors grow with."""
         query, key = self._sides(batch, head, rows)
-        value = doubles(self.value[batch, self._kv(head, self.value)])
+        value = doubles(self._at_hand[2][batch, self._kv(head, self.value)])
         weights = self._weights_of(self._scores_of(query, key, batch, head, rows))
         with quiet():
             largest = float(norms(query).max() * norms(key).max())
@@ -106,7 +113,9 @@ class Call:
 
     @staticmethod
     def _weights_of(scores: Floats) -> Floats:
-        return np.nan_to_num(softmax_of(scores), nan=0.0)
+        weights = softmax_of(scores)
+        weights[np.isnan(weights)] = 0.0
+        return weights
 
     def meant_rows(self, batch: int, head: int, rows: Rows) -> npt.NDArray[Any]:
         """Where a mask that hides nothing was meant to hide keys, in rows that have others."""

@@ -46,11 +46,12 @@ __all__ = [
     "turned",
     "wholes",
     "wide",
+    "within_reach",
 ]
 
 Floats = npt.NDArray[np.float64]
 
-_FEW = 2**16
+_FEW = 2**17
 """Products of entries that NumPy sums on the thread that asks."""
 
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
@@ -87,11 +88,11 @@ def wholes(array: Array) -> Callable[[tuple[int, ...]], Floats]:
 
     Each is written over the one before: new memory for each would cost as much as the copy.
     """
-    at_hand = to_numpy(array) if _is_at_hand(array) else None
+    at_hand = within_reach(array)
     held: dict[tuple[int, ...], Floats] = {}
 
     def part(place: tuple[int, ...]) -> Floats:
-        found = to_numpy(array[place]) if at_hand is None else at_hand[place]
+        found = to_numpy(at_hand[place])
         shape = found.shape
         if shape not in held:
             held[shape] = np.empty(shape)
@@ -101,11 +102,11 @@ def wholes(array: Array) -> Callable[[tuple[int, ...]], Floats]:
     return part
 
 
-def _is_at_hand(array: Array) -> bool:
-    """Whether NumPy can look at an array where it is, as it is."""
-    if isinstance(array, np.ndarray):
-        return True
-    return is_torch(array) and array.device.type == "cpu" and dtype_name(array) in _EXACT
+def within_reach(array: Array) -> Array:
+    """The array as NumPy sees it where it is, if it can; parts of that are had for nothing."""
+    if is_torch(array) and array.device.type == "cpu" and dtype_name(array) in _EXACT:
+        return to_numpy(array)
+    return array
 
 
 _EXACT = frozenset({"float32", "float64"})
