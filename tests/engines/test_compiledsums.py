@@ -91,8 +91,21 @@ def test_causal_order_is_taken_in_one_go_and_followed_by_what_is_left(
 ) -> None:
     query, key = arrays(rng, 16, 460)
     assert 460 % ragged.CHUNK
-    measure(query, key, quantities=["spread"], engine="linear", causal="top_left")
+    found = measure(query, key, quantities=["spread"], engine="linear", causal="top_left")
     assert uses["causal"] == 1
+    assert found.engine == "linear (numpy and numba, float32 in float64 sums)"
+
+
+def test_the_summary_says_what_ran(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, key = arrays(rng, 16, 460)
+    for library in ("numba", "numpy"):
+        found = measure(query, key, quantities=["spread"], engine="linear")
+        assert found.engine == f"linear ({library}, float32 in float64 sums)"
+        monkeypatch.setattr(compiledsums, "takes", lambda *_: False)
+    nothing = measure(query[:, :, :0], key, quantities=["spread"], engine="linear")
+    assert "numba" not in nothing.engine
 
 
 @pytest.mark.parametrize("order", ["all", "causal"])

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rootdk._lib.arrays import Array, float_info
+from rootdk.engines import compiledsums
 from rootdk.engines.call import Call, UnfitError, reduced_precision
 from rootdk.engines.entries import SOURCES
 from rootdk.engines.fill import Filled
@@ -81,9 +82,9 @@ def run(call: Call, names: set[str]) -> Filled:
     """
     parts = intervals(call)
     states: dict[str, Statistic] = {"counts": _counts(parts, call)}
-    arithmetic = "float64"
+    ran = f"{call.library}, float64"
     if names & {"score_moments", "within_rows"}:
-        sums, arithmetic = _moments(call, parts)
+        sums, ran = _moments(call, parts)
         square = call.scale**2
         count, mean, m2 = moments_of_groups(
             sums.count.T, call.scale * sums.mean.T, square * sums.m2.T
@@ -93,7 +94,7 @@ def run(call: Call, names: set[str]) -> Filled:
         if "within_rows" in names:
             within = square * np.sum(sums.within, axis=0)
             states["within_rows"] = WithinRows(count=count, m2=within)
-    return Filled(states=states, engine=f"linear ({call.library}, {arithmetic})")
+    return Filled(states=states, engine=f"linear ({ran})")
 
 
 def _counts(parts: list[Interval], call: Call) -> Counts:
@@ -108,14 +109,17 @@ def _counts(parts: list[Interval], call: Call) -> Counts:
 
 
 def _moments(call: Call, parts: list[Interval]) -> tuple[Sums, str]:
-    """Return the sums, and the arithmetic that they took."""
+    """Return the sums, and in what library and arithmetic they were taken."""
     if may_be_float32(call):
-        found = _in(call, parts, "float32")
+        compiled: set[bool] = set()
+        found = _in(call, parts, "float32", compiled)
         if found is not None:
-            return found, "float32 in float64 sums"
-    found = _in(call, parts, "float64")
+            names = {True: "numba", False: call.library}
+            ran = " and ".join(names[each] for each in sorted(compiled)) or call.library
+            return found, f"{ran}, float32 in float64 sums"
+    found = _in(call, parts, "float64", set())
     assert found is not None
-    return found, "float64"
+    return found, f"{call.library}, float64"
 
 
 def may_be_float32(call: Call) -> bool:
@@ -125,8 +129,11 @@ def may_be_float32(call: Call) -> bool:
     return entries > SMALL and not wide and reduced_precision(call) is None
 
 
-def _in(call: Call, parts: list[Interval], arithmetic: str) -> Sums | None:
-    """Return the sums in an arithmetic; None if it is not exact enough."""
+def _in(call: Call, parts: list[Interval], arithmetic: str, compiled: set[bool]) -> Sums | None:
+    """Return the sums in an arithmetic; None if it is not exact enough.
+
+    Whether compiled code took them is added to a set: for some rows it may, for others not.
+    """
     shape = (call.batch, call.num_heads)
     sums = Sums(
         count=np.zeros(shape, dtype=np.int64),
@@ -148,8 +155,10 @@ def _in(call: Call, parts: list[Interval], arithmetic: str) -> Sums | None:
             if uniform:
                 shown = key[:, :, int(first[0]) : int(past[0])]
                 found = _uniform(query, shown, rows, arithmetic, kernels)
+                compiled.add(compiledsums.takes(query, shown))
             else:
-                found = ragged(query, key, rows, first, past, arithmetic, kernels)
+                reach = first, past
+                found = ragged(query, key, rows, reach, arithmetic, kernels, compiled)
         except UnfitError:
             if arithmetic == "float64":
                 raise

@@ -31,10 +31,10 @@ def ragged(
     query: Array,
     key: Array,
     rows: Integers,
-    first: Integers,
-    past: Integers,
+    reach: tuple[Integers, Integers],
     arithmetic: str,
     kernels: Kernels,
+    compiled: set[bool],
 ) -> tuple[Floats, Floats, Floats] | None:
     """Return mean, squared deviations, and those within rows, of unscaled scores.
 
@@ -44,12 +44,14 @@ def ragged(
         Heads that share a key-value head stand together.
     rows : array of int64
         The query rows to measure.
-    first, past : array of int64
-        The keys that each sees, at least one; both ascend.
+    reach : tuple of array of int64
+        The first key that each sees, and the one past the last; both ascend.
     arithmetic : str
         The dtype of the products.
     kernels
         The library of the arrays.
+    compiled : set of bool
+        Whether compiled code took rows is added.
 
     Returns
     -------
@@ -61,17 +63,19 @@ def ragged(
     UnfitError
         If an entry, or in this arithmetic a product, is not finite.
     """
-    work = Work(query, key, arithmetic, kernels)
+    work, (first, past) = Work(query, key, arithmetic, kernels), reach
     sums = _Sums(work, rows, first, past)
     start = 0
     while start < len(rows):
         alike = sums.alike(start)
         if alike > 1:
             sums.add_causal(start, alike)
+            compiled.add(sums.compiled)
             start += alike * CHUNK
         else:
             stop = start + sums.near(start)
             sums.add(slice(start, stop))
+            compiled.add(False)
             start = stop
     check_finite(sums.means, sums.within)
     within = np.maximum(sums.within, 0.0)
@@ -140,7 +144,7 @@ class _Sums:
         self._origin = int(past[0] - 1) % CHUNK
         slides = bool(first[-1] > first[0])
         self._window = KeyWindow(work, chunk=CHUNK, origin=self._origin, slides=slides)
-        self._compiled = work.arithmetic == "float32" and compiledsums.takes(work.query, work.key)
+        self.compiled = work.arithmetic == "float32" and compiledsums.takes(work.query, work.key)
         steps = np.stack([np.diff(rows), np.diff(past), 1 - np.diff(first)])
         self._breaks = np.flatnonzero(np.any(steps != 1, axis=0))
         batch, kv_heads, group, _ = work.sizes
@@ -165,7 +169,7 @@ class _Sums:
         stop = self._breaks[place] + 1 if place < len(self._breaks) else len(self._rows)
         batch, kv_heads, group, _ = self._work.sizes
         many = (stop - start) // CHUNK
-        if self._compiled:
+        if self.compiled:
             return int(many)
         return int(min(many, AT_ONCE // (batch * kv_heads * group * CHUNK**2)))
 
@@ -194,7 +198,7 @@ class _Sums:
         some = slice(start, start + chunks * CHUNK)
         begin = int(self._past[start]) - 1
         self._window.between(0, begin)
-        if self._compiled:
+        if self.compiled:
             self._add_compiled(some, begin)
             return
         query, about_pilot = work.queries(self._rows[some])
