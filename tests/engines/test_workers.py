@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -130,6 +133,29 @@ def test_torch_computes_inside_on_one_thread_with_the_same_outcome(either: str) 
     with hired(LONG) as found:
         for each in found.map(lambda _: numbers.float(), range(4)):
             assert torch.equal(each, numbers.float())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_forked_process_waits_for_no_threads_that_did_not_come_along() -> None:
+    """In a process of its own, since one with threads should not be forked; and torch has some."""
+    pytest.importorskip("numba")
+    script = """
+import os, signal, sys
+import numpy as np, torch
+import rootdk.engines._numba.rows
+from rootdk import measure
+torch.set_num_threads(2)
+torch.randn(600, 600) @ torch.randn(600, 600)
+query = np.ones((8, 512, 64), dtype=np.float32)
+assert "numba" in measure(query, query).engine
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    os._exit(0 if "numba" in measure(query, query).engine else 1)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+    ran = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
+    assert ran.returncode == 0, ran.stderr.decode()
 
 
 @pytest.mark.parametrize("kind", ["contiguous", "heads_within_rows", "packed", "one_long_row"])

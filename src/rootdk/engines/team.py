@@ -8,6 +8,7 @@ them; the same threads are there at once. Inside, torch's operations run on one 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -22,9 +23,14 @@ def team() -> Callable[[int, Callable[[], None]], None] | None:
     """Return what runs work on so many of torch's threads at once; None if they are out of reach.
 
     The thread that asks is one of them. There may be fewer of them, where the environment
-    says so. The first exception that work raises is raised when all have ended.
+    says so. The first exception that work raises is raised when all have ended. A process
+    that was forked from another has none: threads do not come along, and the library would
+    wait for them.
     """
-    return _of_torch() if is_loaded("torch") else None
+    return _of_torch() if is_loaded("torch") and os.getpid() == _BORN else None
+
+
+_BORN = os.getpid()
 
 
 @cache
