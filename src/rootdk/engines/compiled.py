@@ -19,7 +19,7 @@ import numpy as np
 from rootdk._lib.arrays import Array, float_info
 from rootdk.engines.call import Call, UnfitError
 from rootdk.engines.compiledhead import Head, Keys, hidden, is_padding, lay_out, of_head
-from rootdk.engines.fill import begun, empty_states, update
+from rootdk.engines.fill import empty_states, grown
 from rootdk.engines.rownumbers import SOFTMAX, RowNumbers
 from rootdk.engines.workers import ALONE, Workers, float32_at_least, hired, in_reach
 from rootdk.stats.block import HISTOGRAM_BINS, Integers
@@ -111,8 +111,7 @@ def run(call: Call, names: set[str]) -> tuple[dict[str, BlockStatistic], str]:
             for element in range(call.batch):
                 work = _Work(call, element, heads, wanted, workers, kernels)
                 for rows in _row_slices(call):
-                    block = work.block(rows)
-                    states = update(states, block) if states else begun(names, block)
+                    states = grown(states, names, work.block(rows))
             parts.append(states or empty_states(names, heads.stop - heads.start))
     known = statistics()
     stacked = {name: known[name].stack([part[name] for part in parts]) for name in parts[0]}

@@ -92,8 +92,7 @@ class Head:
             entries = self.query[rows[some]].astype(np.float64)
             scores = self._scores_of((entries * call.scale).astype(np.float32))
             if alike:
-                seen = scores[:, first[0] : past[0]]
-                found.append(seen - np.max(seen, axis=1, keepdims=True))
+                found.append(scores - np.max(scores, axis=1, keepdims=True))
                 continue
             for at, row in enumerate(rows[some].tolist()):
                 reach = slice(int(first[start + at]), int(past[start + at]))

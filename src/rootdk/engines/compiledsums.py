@@ -56,11 +56,10 @@ def scatters(array: Array, rows: Integers, pilot: Array) -> tuple[Floats, Floats
         products = np.zeros((parts, batch, heads, depth, depth))
 
         def add(task: tuple[int, int, int]) -> None:
-            part, *at = task
-            place = part, *at
+            part, place = task[0], task[1:]
             kernels.scatter(
-                *(entries[tuple(at)], rows, ends[part], ends[part + 1], about[tuple(at)]),
-                *(total[place], products[place]),
+                *(entries[place], rows, ends[part], ends[part + 1], about[place]),
+                *(total[task], products[task]),
             )
 
         list(workers.map(add, itertools.product(range(parts), range(batch), range(heads))))

@@ -29,7 +29,7 @@ def fill(blocks: Iterable[Block], names: set[str], engine: str, num_heads: int) 
     """Return the named statistics of blocks that all have the same heads."""
     states: dict[str, BlockStatistic] = {}
     for block in blocks:
-        states = update(states, block) if states else begun(names, block)
+        states = grown(states, names, block)
     return Filled(states=dict(states or empty_states(names, num_heads)), engine=engine)
 
 
@@ -44,8 +44,12 @@ def of_blocks(names: set[str]) -> dict[str, type[BlockStatistic]]:
     return {name: kind for name in sorted(names) if issubclass(kind := known[name], BlockStatistic)}
 
 
-def begun(names: set[str], block: Block) -> dict[str, BlockStatistic]:
-    """Return the named statistics of the first block."""
+def grown(
+    states: dict[str, BlockStatistic], names: set[str], block: Block
+) -> dict[str, BlockStatistic]:
+    """Return the named statistics with one more block; of no states, it is the first."""
+    if states:
+        return update(states, block)
     return {name: kind.of(block) for name, kind in of_blocks(names).items()}
 
 

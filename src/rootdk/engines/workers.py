@@ -66,8 +66,8 @@ TEAM_WORTH = 1e6
 def hired(nanoseconds: float) -> Iterator[Workers]:
     """Yield as many threads for compiled code as torch, or the environment, has been told to use.
 
-    The one that asks is one of them, and the only one where work would take it no longer than
-    so many nanoseconds are worth. Others are torch's where those can be reached, and Python's
+    The one that asks is one of them, and the only one where the work, which would take it so
+    many nanoseconds, is not worth others. Those are torch's where they can be reached, and Python's
     own otherwise: a pool of Numba's would stand beside torch's, and both wait in loops that burn.
     """
     run, threads = team(), available()

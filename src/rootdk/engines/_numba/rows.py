@@ -271,16 +271,8 @@ def _signature(bias: Any) -> Any:
     reach = given_as(_INT64, 1)
     return types.boolean(
         *(given_as(_FLOAT32, 2), reach, _INT64, _INT64, _FLOAT64, _FLOAT64[::1], _FLOAT32[::1]),
-        *(
-            _INT64,
-            reach,
-            reach,
-            given_as(types.boolean, 2),
-            given_as(bias, 2),
-            _INT64,
-            types.boolean,
-        ),
-        *(_FLOAT64, _FLOAT64),
+        *(_INT64, reach, reach, given_as(types.boolean, 2), given_as(bias, 2)),
+        *(_INT64, types.boolean, _FLOAT64, _FLOAT64),
         *(_INT64, _FLOAT64[:, ::1], _INT64[:, ::1], _INT64[::1]),
     )
 

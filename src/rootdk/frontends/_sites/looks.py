@@ -17,7 +17,7 @@ from rootdk.frontends._graph.line import ScoreLine
 from rootdk.frontends._graph.pieces import Joined, Piece
 from rootdk.frontends._graph.trail import UnresolvedError
 from rootdk.frontends._sites.entries import Entries, entries_at
-from rootdk.frontends._sites.numbers import Floats, picked
+from rootdk.frontends._sites.numbers import Floats, norms, picked
 from rootdk.frontends._sites.recompute import (
     INVISIBLE,
     NOTHING_SEEN,
@@ -173,7 +173,7 @@ def raw_scores(softmax: Softmax, look: Look) -> RawScores:
         with quiet():
             share = softmax.shares[number]
             dots[mine] = np.einsum("nd,nd->n", one, two) * share
-            sizes[mine] = np.linalg.norm(one, axis=-1) * np.linalg.norm(two, axis=-1) * abs(share)
+            sizes[mine] = norms(one) * norms(two) * abs(share)
     beside = look.entries.offset.reshape(shape)
     return RawScores(dots.reshape(shape), sizes.reshape(shape), beside)
 
