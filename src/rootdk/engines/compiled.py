@@ -6,9 +6,9 @@ It takes calls in main memory whose scores float32 can hold; what it does not ta
 
 from __future__ import annotations
 
-import itertools
+import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from rootdk._lib.arrays import Array, float_info
+from rootdk._lib.arrays import float_info
 from rootdk.engines.call import Call, UnfitError
-from rootdk.engines.compiledhead import Head, Keys, hidden, is_padding, lay_out, of_head
+from rootdk.engines.compiledhead import Head, Keys, gaps, hidden, is_padding, lay_out, of_head
 from rootdk.engines.fill import empty_states, grown
 from rootdk.engines.rownumbers import SOFTMAX, RowNumbers
 from rootdk.engines.workers import ALONE, Workers, float32_at_least, hired, in_reach
@@ -146,8 +146,8 @@ class _Work:
         """Measure rows."""
         call, kernels = replace(self.call, rows=rows), self.kernels
         many = self.heads.stop - self.heads.start
-        numbers = np.zeros((many, len(rows), len(kernels.NUMBERS)))
-        counts = np.zeros((many, len(rows), 2), dtype=np.int64)
+        numbers = np.zeros((len(kernels.NUMBERS), many, len(rows)))
+        counts = np.zeros((2, many, len(rows)), dtype=np.int64)
         heads = self._prepared
         first, past = call.reach(rows)
         ends = {head.keys.count: np.minimum(past, head.keys.count) for head in heads}
@@ -160,7 +160,7 @@ class _Work:
                 *(head.query, rows, start, stop, call.scale, keys.centre, keys.laid, keys.count),
                 *(first, ends[keys.count], head.mask, bias, bias_from, keys.first),
                 *(call.softcap or 0.0, 4.0 * head.error, self.wanted),
-                *(numbers[at], counts[at], found),
+                *(numbers[:, at].T, counts[:, at].T, found),
             )
             return at, found, sound
 
@@ -170,11 +170,11 @@ class _Work:
                 raise UnfitError("a bias is not finite")
             bins[at] += found
         return RowNumbers(
-            columns={name: numbers[..., at] for at, name in enumerate(kernels.NUMBERS)},
-            visible_keys=counts[..., 0],
-            priorities=counts[..., 1],
+            columns=dict(zip(kernels.NUMBERS, numbers, strict=True)),
+            visible_keys=counts[0],
+            priorities=counts[1],
             histogram=bins,
-            gaps=lambda at, some: heads[at].gaps(call, rows[some], first[some], past[some]),
+            gaps=lambda at, some: gaps(heads, (at, rows[some]), call, (first[some], past[some])),
         )
 
     def _tasks(self, rows: int, heads: int) -> list[tuple[int, int, int]]:
@@ -188,44 +188,37 @@ class _Work:
     @cached_property
     def _prepared(self) -> list[Head]:
         """The heads; keys are laid out once for all that share them."""
-        call, padded = self.call, is_padding(self.call)
-        # Heads whose padding differs see different keys.
-        own = padded and call.mask is not None and call.mask.shape[1] > 1
-        sharing = 1 if own else call.queries_per_kv_head
-        groups = itertools.groupby(
-            range(self.heads.start, self.heads.stop), lambda at: at // sharing
-        )
+        call, heads = self.call, range(self.heads.start, self.heads.stop)
+        query = float32_at_least(call.query[self.element][self.heads])
+        largest = np.empty(len(heads))
+        self.kernels.largest_norms(query, call.rows, largest)
+        return [
+            self._head(*each)
+            for each in zip(heads, query, largest.tolist(), self._keys, strict=True)
+        ]
 
-        query, key = (_each(array[self.element]) for array in (call.query, call.key))
+    @property
+    def _keys(self) -> list[Keys]:
+        """The keys of each head."""
+        call, heads = self.call, range(self.heads.start, self.heads.stop)
+        of_kv = [head // call.queries_per_kv_head for head in heads]
+        key = float32_at_least(call.key[self.element][of_kv[0] : of_kv[-1] + 1])
+        places = [at - of_kv[0] for at in of_kv]
+        workers = self.workers if key.size >= ENTRIES else ALONE
+        mask = call.mask if is_padding(call) else None
+        if mask is not None and mask.shape[1] > 1:
+            # Heads whose padding differs see different keys.
+            shown = [of_head(mask, self.element, head)[0] for head in heads]
+            each = zip(places, shown, strict=True)
+            return [lay_out(key[at : at + 1], seen, self.kernels, ALONE)[0] for at, seen in each]
+        seen = None if mask is None else of_head(mask, self.element, 0)[0]
+        laid = lay_out(key, seen, self.kernels, workers)
+        return [laid[at] for at in places]
 
-        def prepare(heads: list[int]) -> list[Head]:
-            shown = of_head(call.mask, self.element, heads[0])[0] if padded else None
-            keys = lay_out(key(heads[0] // call.queries_per_kv_head), shown, self.kernels)
-            return [self._head(head, query(head), keys) for head in heads]
-
-        tasks = [list(heads) for _, heads in groups]
-        entries = len(tasks) * call.keys * call.head_dim
-        workers = self.workers if entries >= ENTRIES else ALONE
-        return list(itertools.chain.from_iterable(workers.map(prepare, tasks)))
-
-    def _head(self, head: int, query: Any, keys: Keys) -> Head:
+    def _head(self, head: int, query: Any, largest: float, keys: Keys) -> Head:
         call = self.call
-        # Of many rows, a copy would cost more than looking at all.
-        sampled = query if 4 * len(call.rows) >= call.queries else query[call.rows]
-        norm = float(np.sqrt(np.max(np.einsum("ij,ij->i", sampled, sampled), initial=0.0)))
-        error = float_info("float32").eps * abs(call.scale) * norm * keys.largest
+        error = float_info("float32").eps * abs(call.scale) * math.sqrt(largest) * keys.largest
         if not error <= LARGEST_ERROR:  # not so for NaN
             raise UnfitError("scores are too large for float32")
         mask, bias = hidden(call, self.element, head)
         return Head(query=query, keys=keys, error=error, mask=mask, bias=bias, kernels=self.kernels)
-
-
-def _each(array: Array) -> Callable[[int], Any]:
-    """Return what gives each part of an array, as float32 at least.
-
-    Half types are converted part by part, so that a few parts of them are held at once.
-    """
-    if float_info(array).bits == 16:
-        return lambda at: float32_at_least(array[at])
-    values = float32_at_least(array)
-    return lambda at: values[at]

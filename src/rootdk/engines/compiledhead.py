@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -12,7 +13,8 @@ import numpy as np
 
 from rootdk._lib.arrays import Array, float_info, is_torch, to_numpy
 from rootdk.engines.call import Call, UnfitError
-from rootdk.engines.workers import float32_at_least
+from rootdk.engines.hostarrays import by_head
+from rootdk.engines.workers import Workers, float32_at_least
 from rootdk.stats.block import Booleans, Floats, Integers
 
 _AGAIN = 2**18
@@ -79,75 +81,97 @@ class Head:
         part = float32_at_least(part)
         return start, np.broadcast_to(part, (stop - start, self.keys.of_call))
 
-    def gaps(
-        self, call: Call, rows: Integers, first: Integers, past: Integers
-    ) -> Sequence[Floats] | Floats:
-        """Return the final scores of the visible keys of rows less the largest of each."""
-        found: list[Any] = []
-        past = np.minimum(past, self.keys.count)
-        alike = self._plain(call) and not call.ordered
-        step = max(_AGAIN // max(self.keys.count, 1), 1)
-        for start in range(0, len(rows), step):
-            some = slice(start, start + step)
-            entries = self.query[rows[some]].astype(np.float64)
-            scores = self._scores_of((entries * call.scale).astype(np.float32))
-            if alike:
-                found.append(scores - np.max(scores, axis=1, keepdims=True))
-                continue
-            for at, row in enumerate(rows[some].tolist()):
-                reach = slice(int(first[start + at]), int(past[start + at]))
-                found.append(self._gaps_of(call, row, entries[at], scores[at], reach))
-        if not alike:
-            return found
-        return np.concatenate(found) if len(found) > 1 else found[0]
-
-    def _plain(self, call: Call) -> bool:
-        """Tell whether final scores are scores, and order alone hides any."""
-        return call.softcap is None and not self.mask.size and not self.bias.shape[0]
-
-    def _scores_of(self, queries: Floats) -> Any:
-        """Return the scores of queries, which are scaled already; (rows, keys)."""
-        keys, depth = self.keys, queries.shape[1]
-        panels = keys.laid.reshape(-1, depth, self.kernels.PANEL)
-        together = np.matmul(queries, panels).transpose(1, 0, 2)
-        return together.reshape(len(queries), -1)[:, : keys.count]
-
-    def _gaps_of(self, call: Call, row: int, entries: Floats, scores: Any, reach: slice) -> Floats:
-        scores = scores[reach]
-        if self._plain(call):
-            return np.asarray(scores - np.max(scores, initial=-np.inf))
+    def final_scores(self, rows: Integers, reach: tuple[Integers, Integers], call: Call) -> Any:
+        """Return final scores, (rows, keys), less a number for each row; −∞ where hidden."""
+        entries = self.query[rows].astype(np.float64)
+        depth, panels = entries.shape[1], self.keys.laid
+        scaled = (entries * call.scale).astype(np.float32)
+        by_panel = np.matmul(scaled, panels.reshape(-1, depth, self.kernels.PANEL))
+        scores: Any = by_panel.transpose(1, 0, 2).reshape(len(rows), -1)[:, : self.keys.count]
         if call.softcap is not None:
-            whole = scores + call.scale * float(np.dot(entries, self.keys.centre))
+            whole = scores + call.scale * np.dot(entries, self.keys.centre)[:, None]
             scores = call.softcap * np.tanh(whole / call.softcap)
-        seen = self.mask[row, reach] if self.mask.size else np.full(len(scores), fill_value=True)
-        start, added = self.bias_of(np.asarray([row]))
-        if added.size:
-            of_row = added[row - start, reach].astype(np.float64)
-            seen = seen & (of_row > -np.inf)
-            scores = scores + (of_row - np.max(of_row[seen], initial=-np.inf))
-        scores = scores[seen]
-        return np.asarray(scores - np.max(scores, initial=-np.inf))
+        if call.ordered:
+            key, (first, past) = np.arange(self.keys.count), (side[:, None] for side in reach)
+            scores[(key < first) | (key >= past)] = -np.inf
+        if self.mask.size:
+            scores = np.where(self.mask[rows], scores, -np.inf)
+        if self.bias.shape[0]:
+            part = self.bias[rows] if self.bias.shape[0] > 1 else self.bias
+            added = float32_at_least(part).astype(np.float64)
+            visible = np.where(scores > -np.inf, added, -np.inf)
+            # A row filled with −1e9 throughout keeps the digits of its scores.
+            scores = scores + (visible - np.max(visible, axis=1, keepdims=True))
+        return scores
 
 
-def lay_out(key: Any, shown: Booleans | None, kernels: ModuleType) -> Keys:
-    """Return keys, those that are shown, in panels."""
-    of_call, first = len(key), shown is None or bool(np.broadcast_to(shown, len(key))[0])
+def gaps(
+    heads: Sequence[Head],
+    places: tuple[Integers, Integers],
+    call: Call,
+    reach: tuple[Integers, Integers],
+) -> Iterator[Floats]:
+    """Yield the final scores of some rows at a time less the largest of each; −∞ where hidden.
+
+    Parameters
+    ----------
+    heads : sequence of Head
+        All heads.
+    places : tuple of arrays, shape (rows,)
+        Head and row of each row; heads ascend.
+    call : Call
+        Whose rows they are.
+    reach : tuple of arrays, shape (rows,)
+        The keys within reach of each row.
+    """
+    width = max(head.keys.count for head in heads)
+    step = max(_AGAIN // max(width, 1), 1)
+    for start in range(0, len(places[0]), step):
+        some = slice(start, start + step)
+        at, rows, first, past = (side[some] for side in (*places, *reach))
+        scores = np.full((len(at), width), -np.inf, dtype=_dtype(call))
+        for number, group in by_head(at):
+            head = heads[number]
+            of_group = first[group], past[group]
+            scores[group, : head.keys.count] = head.final_scores(rows[group], of_group, call)
+        scores -= np.max(scores, axis=1, keepdims=True)
+        yield scores
+
+
+def _dtype(call: Call) -> Any:
+    return np.float32 if call.softcap is None and call.bias is None else np.float64
+
+
+def lay_out(key: Any, shown: Booleans | None, kernels: ModuleType, workers: Workers) -> list[Keys]:
+    """Return the keys of each head, (heads, keys, head_dim), those that are shown, in panels."""
+    heads, of_call, depth = key.shape
+    first = True
     if shown is not None:
-        key = key[np.broadcast_to(shown, len(key))]
-    centre = np.zeros(key.shape[1])
-    panels = -(-len(key) // kernels.PANEL)
-    laid = np.empty(panels * kernels.PANEL * key.shape[1], dtype=np.float32)
-    largest = kernels.lay_out(key, centre, laid)
-    if not math.isfinite(largest):
+        shown = np.broadcast_to(shown, of_call)
+        key, first = key[:, shown], bool(shown[:1].all())
+    count = key.shape[1]
+    centre, largest = np.empty((heads, depth)), np.empty(heads)
+    panels = -(-count // kernels.PANEL)
+    laid = np.empty((heads, panels * kernels.PANEL * depth), dtype=np.float32)
+    ends = [heads * part // workers.threads for part in range(workers.threads + 1)]
+
+    def write(ends: tuple[int, int]) -> None:
+        kernels.lay_out(key, *ends, centre, laid, largest)
+
+    list(workers.map(write, itertools.pairwise(ends)))
+    if not np.isfinite(largest).all():
         raise UnfitError("a key is not finite, or too large for float32")
-    return Keys(
-        centre=centre,
-        laid=laid,
-        count=len(key),
-        of_call=of_call,
-        largest=math.sqrt(largest),
-        first=first,
-    )
+    return [
+        Keys(
+            centre=centre[head],
+            laid=laid[head],
+            count=count,
+            of_call=of_call,
+            largest=math.sqrt(largest[head]),
+            first=first,
+        )
+        for head in range(heads)
+    ]
 
 
 def is_padding(call: Call) -> bool:

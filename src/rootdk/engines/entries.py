@@ -103,8 +103,8 @@ def _compiled_moments(array: Array) -> _Moments:
         if whole is None:
             return _by_span(array, workers)
         found = np.empty((heads, 2))
-        ends = np.linspace(0, heads, workers.threads + 1).astype(int).tolist()
-        tasks = list(itertools.pairwise(ends))
+        ends = [heads * part // workers.threads for part in range(workers.threads + 1)]
+        tasks = itertools.pairwise(ends)
         list(workers.map(lambda task: sums.moments(whole, task[0], task[1], found), tasks))
     return np.full(heads, rows * width, dtype=np.int64), found[:, 0], found[:, 1]
 

@@ -21,7 +21,7 @@ from rootdk.engines.call import Call
 from rootdk.engines.codecounter import CodeCounter
 from rootdk.engines.flatsums import EXPONENTIALS, SCORES, Found, Memory, Sums
 from rootdk.engines.hiding import Edges, Hidden, hidden_by
-from rootdk.engines.hostarrays import host
+from rootdk.engines.hostarrays import by_head, host
 from rootdk.engines.kernels import Kernels
 from rootdk.engines.operands import Operands
 from rootdk.engines.priority import priorities
@@ -117,7 +117,9 @@ class FlatRows:
             priorities=columns.pop("priorities"),
             columns=columns,
             histogram=np.sum([bins for _, bins in parts], axis=0),
-            gaps=lambda head, some: self._gaps(head, rows[some]),
+            gaps=lambda heads, some: (
+                self._gaps(head, rows[some[at]]) for head, at in by_head(heads)
+            ),
         )
 
     @cached_property
@@ -191,21 +193,18 @@ class FlatRows:
         place = operands.element, operands.heads
         return hidden_by(call, *place, rows, reach, span, operands.key, self._edges), span
 
-    def _gaps(self, head: int, rows: Integers) -> list[Floats]:
-        """Return, for each row, the scores of its visible keys less the largest of them."""
+    def _gaps(self, head: int, rows: Integers) -> Floats:
+        """Return, for each row, its scores less the largest; −∞ where a key is hidden."""
         operands, kernels = self.operands, self.memory.kernels
         entries = host(kernels.select(operands.query[head], rows, 0))
         query = kernels.as_array(entries * self.call.scale, operands.key)
         hidden, span = self._hidden(rows, self.call.reach(rows))
         key = operands.key[head if operands.key.shape[0] > 1 else 0, span]
         scores = to_numpy(kernels.namespace.matmul(query, key.mT))
-        if hidden is None:
-            return list(scores - np.max(scores, axis=-1, keepdims=True))
-        seen = np.ones(scores.shape, dtype=np.bool_)
-        for keys, shown in hidden.parts:
-            seen[:, keys] = to_numpy(shown.ones)[head if shown.ones.shape[0] > 1 else 0] > 0.0
-        found = (row[of_row] for row, of_row in zip(scores, seen, strict=True))
-        return [row - np.max(row, initial=-np.inf) for row in found]
+        for keys, shown in () if hidden is None else hidden.parts:
+            ones = to_numpy(shown.ones)[head if shown.ones.shape[0] > 1 else 0]
+            scores[:, keys] = np.where(ones > 0.0, scores[:, keys], -np.inf)
+        return np.asarray(scores - np.max(scores, axis=-1, keepdims=True))
 
     def _histogram(
         self, scores: Array, sums: Sums, seen: Integers | None, work: Array, counter: CodeCounter

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -38,23 +39,37 @@ def contiguous(indices: Integers) -> slice | None:
     return slice(start, stop) if stop - start == len(indices) else None
 
 
-def largest_first(values: Sequence[Floats] | Floats, most: int) -> Floats:
-    """Return so many of the numbers of each row, as float64; NaN where a row has fewer.
+def by_head(heads: Integers) -> Iterator[tuple[int, slice]]:
+    """Yield each of ascending heads once, and where it stands.
 
     Examples
     --------
-    >>> largest_first([np.asarray([1.0, 3.0, 2.0]), np.asarray([4.0])], 2).tolist()
+    >>> list(by_head(np.asarray([2, 2, 5])))
+    [(2, slice(0, 2, None)), (5, slice(2, 3, None))]
+    """
+    ends = [0, *(np.flatnonzero(np.diff(heads)) + 1).tolist(), len(heads)]
+    for start, stop in itertools.pairwise(ends):
+        if start < stop:
+            yield int(heads[start]), slice(start, stop)
+
+
+def largest_first(parts: Iterable[Floats], rows: int, most: int) -> Floats:
+    """Return so many of the numbers of each row, as float64; NaN where a row has fewer.
+
+    The rows come some at a time, in order.
+
+    Examples
+    --------
+    >>> largest_first([np.asarray([[1.0, 3.0, 2.0]]), np.asarray([[4.0]])], 2, 2).tolist()
     [[3.0, 2.0], [4.0, nan]]
     """
-    found = np.full((len(values), most), np.nan)
-    if isinstance(values, np.ndarray):
-        many = values.shape[-1]
+    found, start = np.full((rows, most), np.nan), 0
+    for part in parts:
+        many, values = part.shape[-1], part
         if many > 2 * most:  # sorting all takes longer
             values = np.partition(values, many - most)[:, -most:]
-        found[:, :many] = np.sort(values)[:, ::-1][:, :most]
-        return found
-    for row, of_row in zip(found, values, strict=True):
-        row[: len(of_row)] = largest_first(of_row[None], most)[0, : len(of_row)]
+        found[start : start + len(part), :many] = np.sort(values)[:, ::-1][:, :most]
+        start += len(part)
     return found
 
 

@@ -234,10 +234,10 @@ class WholeBlock(Block):
         """Pseudo-random numbers of the rows."""
         return priorities(self._query, self.visible_keys)
 
-    def sorted_weights(self, head: int, rows: Integers, most: int) -> Floats:
+    def sorted_weights(self, heads: Integers, rows: Integers, most: int) -> Floats:
         """Return the largest weights of rows, largest first."""
         found = np.full((len(rows), most), np.nan)
-        for weights, row in zip(found, rows, strict=True):
+        for weights, head, row in zip(found, heads, rows, strict=True):
             seen = self.weights[head, row][self.visible[head, row]]
             weights[: len(seen)] = np.sort(seen)[::-1][:most]
         return found

@@ -155,15 +155,15 @@ class RowBlock(SoftmaxFormulas):
         """Pseudo-random numbers of the rows."""
         return priorities(self._tile.entries, self.visible_keys)
 
-    def gaps(self, head: int, row: int) -> Floats:
-        """Return the final scores of a row's visible keys less the largest of them."""
+    def _gaps(self, head: int, row: int) -> Floats:
+        """Return the final scores of a row less the largest; −∞ where a key is hidden."""
         gaps, mask = host(self._softmax.gaps[head, row]), self._tile.mask
         if mask is None:
             return gaps
-        return np.asarray(gaps[to_numpy(mask[head if mask.shape[0] > 1 else 0, row])])
+        return np.where(to_numpy(mask[head if mask.shape[0] > 1 else 0, row]), gaps, -np.inf)
 
-    def sorted_weights(self, head: int, rows: Integers, most: int) -> Floats:
+    def sorted_weights(self, heads: Integers, rows: Integers, most: int) -> Floats:
         """Return the largest weights of rows, largest first."""
-        gaps = [self.gaps(head, row) for row in rows.tolist()]
-        tops = self.max_weight[head, rows]
-        return np.asarray(np.exp(largest_first(gaps, most)) * tops[:, None])
+        pairs = zip(heads.tolist(), rows.tolist(), strict=True)
+        gaps = largest_first((self._gaps(*pair)[None] for pair in pairs), len(rows), most)
+        return self._weights_of(gaps, heads, rows)

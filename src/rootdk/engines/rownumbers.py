@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
-
-import numpy as np
 
 from rootdk.engines.finiterows import FiniteRows
 from rootdk.engines.hostarrays import largest_first
@@ -48,8 +46,8 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
     histogram : array, shape (num_heads, HISTOGRAM_BINS)
         As of every block.
     gaps : callable
-        Takes a head and rows, and returns for each the final scores of the visible keys less
-        the largest, computed anew; as one array where they are as many.
+        Takes rows, each by its head and its number, and yields the final scores of some of them
+        at a time less the largest of each, computed anew; −∞ where a key is hidden.
     """
 
     def __init__(
@@ -59,7 +57,7 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
         visible_keys: Integers,
         priorities: Integers,
         histogram: Integers,
-        gaps: Callable[[int, Integers], Sequence[Floats] | Floats],
+        gaps: Callable[[Integers, Integers], Iterable[Floats]],
     ) -> None:
         self._columns = columns
         self._softmax = _Columns(columns)
@@ -121,7 +119,7 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
         """Pseudo-random numbers of the rows."""
         return self._priorities
 
-    def sorted_weights(self, head: int, rows: Integers, most: int) -> Floats:
+    def sorted_weights(self, heads: Integers, rows: Integers, most: int) -> Floats:
         """Return the largest weights of rows, largest first."""
-        tops = self.max_weight[head, rows]
-        return np.asarray(np.exp(largest_first(self._gaps(head, rows), most)) * tops[:, None])
+        gaps = largest_first(self._gaps(heads, rows), len(rows), most)
+        return self._weights_of(gaps, heads, rows)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rootdk.stats.block import Block, Floats
+from rootdk.stats.block import Block, Floats, Integers
 
 
 class Sums(Protocol):
@@ -94,3 +94,11 @@ class SoftmaxFormulas(Block):
         top = (self.max_weight * self.max_weight_complement) ** 2
         cross = 2.0 * self.max_weight**2 * squares
         return np.sqrt(np.maximum(top + cross + squares - 2.0 * cubes + squares**2, 0.0))
+
+    def _weights_of(self, gaps: Floats, heads: Integers, rows: Integers) -> Floats:
+        """Return weights from the largest gaps of rows; NaN after a row's last visible key."""
+        weights = np.exp(gaps) * self.max_weight[heads, rows, None]
+        seen = self.visible_keys[heads, rows]
+        if seen.min(initial=gaps.shape[1]) < gaps.shape[1]:
+            weights[np.arange(gaps.shape[1]) >= seen[:, None]] = np.nan
+        return weights

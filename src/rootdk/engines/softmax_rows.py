@@ -61,7 +61,7 @@ class SoftmaxRows(FiniteRows, Block):
     first_key_weight = _unknown("first_key_weight")
     priorities = _unknown("priorities")
 
-    def sorted_weights(self, head: int, rows: Integers, most: int) -> Floats:
+    def sorted_weights(self, heads: Integers, rows: Integers, most: int) -> Floats:
         """Not known."""
         raise UnknownNumberError("weights are not known of these rows")
 

@@ -168,10 +168,11 @@ class Block(ABC):
         """
 
     @abstractmethod
-    def sorted_weights(self, head: int, rows: Integers, most: int) -> Floats:
-        """Return the largest weights of some rows of a head, ``(rows, most)``, largest first.
+    def sorted_weights(self, heads: Integers, rows: Integers, most: int) -> Floats:
+        """Return the largest weights of some rows, ``(rows, most)``, largest first.
 
-        The rows ascend. Where one has fewer visible keys, NaN follows their weights.
+        Each row is given by its head and its number; heads ascend, and the rows of each. Where
+        a row has fewer visible keys, NaN follows their weights.
         """
 
 

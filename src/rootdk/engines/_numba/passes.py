@@ -95,6 +95,18 @@ def range_of(scores: np.ndarray) -> tuple[np.float32, ...]:
 
 
 @compiled(fastmath=_IN_LANES)
+def place_of(scores: np.ndarray, number: np.float32) -> int:
+    """Return where the first of at most SEGMENT scores that equals a number stands.
+
+    That there is one is for the caller to see; all are compared, in lanes.
+    """
+    first = np.int32(SEGMENT)
+    for at in range(scores.size):
+        first = min(first, np.int32(at) if scores[at] == number else np.int32(SEGMENT))
+    return int(first)
+
+
+@compiled(fastmath=_IN_LANES)
 def squared_deviations(scores: np.ndarray, mean: np.float32) -> np.float32:
     """Return the sum of squared deviations."""
     total = _ZERO

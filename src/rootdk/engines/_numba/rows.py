@@ -14,7 +14,7 @@ from numba import types
 
 from rootdk.engines._numba import passes
 from rootdk.engines._numba.passes import HIDDEN, SEGMENT
-from rootdk.engines._numba.vectors import PANEL, ROWS, bits_of, compiled, product
+from rootdk.engines._numba.vectors import PANEL, ROWS, as_contiguous, bits_of, compiled, product
 from rootdk.stats.block import HISTOGRAM_BINS, HISTOGRAM_REACH
 
 NUMBERS = (
@@ -55,16 +55,6 @@ def given_as(kind: Any, dimensions: int) -> Any:
 _FLOAT32, _FLOAT64, _INT64 = types.float32, types.float64, types.int64
 
 
-@compiled()
-def _average(key: np.ndarray, centre: np.ndarray) -> None:
-    """Write the mean of the rows of an array to a centre that is 0."""
-    for row in range(key.shape[0]):
-        for at in range(key.shape[1]):
-            centre[at] += np.float64(key[row, at])
-    for at in range(key.shape[1]):
-        centre[at] /= max(key.shape[0], 1)
-
-
 @compiled(fastmath={"contract", "reassoc"})
 def _largest_of_panel(panel: np.ndarray, depth: int) -> float:
     """Return the largest squared norm of the keys of a panel; infinity if one is not finite."""
@@ -79,28 +69,96 @@ def _largest_of_panel(panel: np.ndarray, depth: int) -> float:
     return np.float64(largest)
 
 
-@compiled(_FLOAT64(given_as(_FLOAT32, 2), _FLOAT64[::1], _FLOAT32[::1]))
-def lay_out(key: np.ndarray, centre: np.ndarray, laid: np.ndarray) -> float:
-    """Write the mean of keys, and panels of them less that, ``[panel][head_dim][PANEL]``.
+_LAYING = types.void(
+    *(given_as(_FLOAT32, 3), _INT64, _INT64),
+    *(_FLOAT64[:, ::1], _FLOAT32[:, ::1], _FLOAT64[::1]),
+)
 
-    Past the end is 0, and so is the mean when given. Returns the largest squared norm of a
-    key less the mean; infinity if one is not finite.
+
+@compiled(_LAYING)
+def lay_out(
+    key: np.ndarray,
+    start: int,
+    stop: int,
+    centre: np.ndarray,
+    laid: np.ndarray,
+    largest: np.ndarray,
+) -> None:
+    """Write the mean of some heads' keys, and panels of them less that.
+
+    Keys are taken in the order in which they lie in memory, head by head or row by row.
+
+    Parameters
+    ----------
+    key : array, shape (heads, keys, head_dim)
+        As given.
+    start, stop
+        The first of the heads, and the one past the last.
+    centre : array, shape (heads, head_dim)
+        Receives the means.
+    laid : array, shape (heads, panels · head_dim · PANEL)
+        Receives the panels, ``[panel][head_dim][PANEL]``; 0 past the end.
+    largest : array, shape (heads,)
+        Receives the largest squared norm of a key less the mean; infinity if one is not finite.
     """
-    keys, depth = key.shape
-    _average(key, centre)
-    largest = 0.0
-    for base in range(0, keys, PANEL):
-        panel = laid[base * depth : (base + PANEL) * depth]
-        for lane in range(PANEL):
-            if base + lane < keys:
-                row = key[base + lane]
+    _, keys, depth = key.shape
+    centre[start:stop] = 0.0
+    largest[start:stop] = 0.0
+    # Where heads lie side by side, going through one at a time would wait for memory at each row.
+    together = stop - start if abs(key.strides[0]) < abs(key.strides[1]) else 1
+    for first in range(start, stop, together):
+        heads = range(first, first + together)
+        for row in range(keys):
+            for head in heads:
                 for at in range(depth):
-                    panel[at * PANEL + lane] = np.float32(np.float64(row[at]) - centre[at])
-            else:
-                for at in range(depth):
-                    panel[at * PANEL + lane] = np.float32(0.0)
-        largest = max(largest, _largest_of_panel(panel, depth))
-    return largest
+                    centre[head, at] += np.float64(key[head, row, at])
+        for head in heads:
+            for at in range(depth):
+                centre[head, at] /= max(keys, 1)
+        for base in range(0, keys, PANEL):
+            for lane in range(PANEL):
+                row = base + lane
+                for head in heads:
+                    for at in range(depth):
+                        place = base * depth + at * PANEL + lane
+                        if row < keys:
+                            deviation = np.float64(key[head, row, at]) - centre[head, at]
+                            laid[head, place] = np.float32(deviation)
+                        else:
+                            laid[head, place] = np.float32(0.0)
+            for head in heads:
+                panel = laid[head, base * depth : (base + PANEL) * depth]
+                largest[head] = max(largest[head], _largest_of_panel(panel, depth))
+
+
+@compiled(fastmath={"contract", "reassoc"})
+def _squares(entries: np.ndarray) -> float:
+    total = np.float32(0.0)
+    for at in range(entries.size):
+        total += entries[at] * entries[at]
+    return np.float64(total)
+
+
+@compiled(types.void(given_as(_FLOAT32, 3), given_as(_INT64, 1), _FLOAT64[::1]))
+def largest_norms(query: np.ndarray, rows: np.ndarray, largest: np.ndarray) -> None:
+    """Write the largest squared norm of some rows of each head; infinity if one is not finite.
+
+    Shapes: (heads, queries, head_dim), (rows,) and (heads,).
+    """
+    heads, _, depth = query.shape
+    largest[:] = 0.0
+    together = heads if abs(query.strides[0]) < abs(query.strides[1]) else 1
+    for first in range(0, heads, together):
+        for row in rows:
+            for head in range(first, first + together):
+                if query.strides[2] == query.itemsize:
+                    square = _squares(as_contiguous(query[head, row]))
+                else:
+                    square = _squares(query[head, row])
+                largest[head] = max(largest[head], square if square < np.inf else np.inf)
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @compiled()
@@ -112,14 +170,22 @@ def _mixed(bits: Any) -> Any:
 
 
 @compiled()
-def _priority(query: np.ndarray, row: int, visible: int) -> int:
-    """Return the row's pseudo-random number, as ``rootdk.engines.priority`` does."""
-    golden = np.uint64(0x9E3779B97F4A7C15)
+def _sum_of_mixed(entries: np.ndarray) -> Any:
     total = np.uint64(0)
-    for at in range(query.shape[1]):
-        bits = bits_of(np.float64(query[row, at]) + 0.0)
-        total += _mixed(bits ^ (np.uint64(at + 1) * golden))
-    total += np.uint64(visible) * golden
+    for at in range(entries.size):
+        bits = bits_of(np.float64(entries[at]) + 0.0)
+        total += _mixed(bits ^ (np.uint64(at + 1) * _GOLDEN))
+    return total
+
+
+@compiled()
+def _priority(query: np.ndarray, visible: int) -> int:
+    """Return a row's pseudo-random number, as ``rootdk.engines.priority`` does."""
+    if query.strides[0] == query.itemsize:
+        total = _sum_of_mixed(as_contiguous(query))
+    else:
+        total = _sum_of_mixed(query)
+    total += np.uint64(visible) * _GOLDEN
     return int(min(np.int64(_mixed(total) >> np.uint64(1)), np.int64(2**63 - 2)))
 
 
@@ -231,9 +297,8 @@ def _softmax(
     peak = np.float32(out[_HELD])
     if first:
         out[_FIRST] = np.float64(passes.exponential(scores[start] - peak))
-    while where < stop - 1 and scores[where] != peak:
-        where += 1
-    scores[where] = HIDDEN
+    where += passes.place_of(scores[where : min(where + SEGMENT, stop)], peak)
+    scores[min(where, stop - 1)] = HIDDEN
     for low in range(start, stop, SEGMENT):
         part = passes.exponential_sums(scores[low : min(low + SEGMENT, stop)], peak)
         out[_OTHERS] += np.float64(part[0])
@@ -258,13 +323,13 @@ def _peak(scores: np.ndarray, start: int, stop: int, offset: float, out: np.ndar
 def _untangled(table: np.ndarray, bins: np.ndarray) -> None:
     """Add a table of pairs of codes to the bins."""
     for high in range(HISTOGRAM_BINS):
-        for low in range(256):
-            if low < HISTOGRAM_BINS:
-                bins[low] += table[high * 256 + low]
-                bins[high] += table[high * 256 + low]
-            elif low >= 256 - HISTOGRAM_BINS and high == HISTOGRAM_BINS - 1:
-                # The end of the table, where no pair falls, counts codes left over.
-                bins[low - 256 + HISTOGRAM_BINS] += table[high * 256 + low]
+        pairs = table[high * 256 : high * 256 + HISTOGRAM_BINS]
+        for low in range(HISTOGRAM_BINS):
+            bins[low] += pairs[low]
+        bins[high] += np.sum(pairs)
+    # The end of the table, where no pair falls, counts codes left over.
+    for code in range(HISTOGRAM_BINS):
+        bins[code] += table[table.size - HISTOGRAM_BINS + code]
 
 
 def _signature(bias: Any) -> Any:
@@ -273,7 +338,7 @@ def _signature(bias: Any) -> Any:
         *(given_as(_FLOAT32, 2), reach, _INT64, _INT64, _FLOAT64, _FLOAT64[::1], _FLOAT32[::1]),
         *(_INT64, reach, reach, given_as(types.boolean, 2), given_as(bias, 2)),
         *(_INT64, types.boolean, _FLOAT64, _FLOAT64),
-        *(_INT64, _FLOAT64[:, ::1], _INT64[:, ::1], _INT64[::1]),
+        *(_INT64, _FLOAT64[:, :], _INT64[:, :], _INT64[::1]),
     )
 
 
@@ -362,7 +427,7 @@ def measure_rows(
                 seen, lift, sound = _selected(scores, begin, seen, shown, added, extra)
                 fit = fit and sound
             counts[at, 0] = seen
-            counts[at, 1] = _priority(query, row, seen)
+            counts[at, 1] = _priority(query[row], seen)
             if seen == 0:
                 out[at, _LEAST], out[at, _GREATEST] = np.inf, -np.inf
                 continue

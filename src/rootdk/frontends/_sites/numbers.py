@@ -54,6 +54,9 @@ Floats = npt.NDArray[np.float64]
 _FEW = 2**17
 """Products of entries that NumPy sums on the thread that asks."""
 
+_WHOLE = 2**18
+"""Entries that are brought to the host together."""
+
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
@@ -86,9 +89,14 @@ def doubles(array: Array) -> Floats:
 def wholes(array: Array) -> Callable[[tuple[int, ...]], Floats]:
     """Return what gives parts of an array on the host, in float64, one after the other.
 
-    Each is written over the one before: new memory for each would cost as much as the copy.
+    Of few entries all are copied, in the order in which they lie: parts may lie interleaved, and
+    going through one would wait for memory at each row. Of more, each part is written over the one
+    before: new memory for each would cost as much as the copy.
     """
     at_hand = within_reach(array)
+    if count(array) <= _WHOLE:
+        whole = doubles(at_hand)
+        return lambda place: whole[place]
     held: dict[tuple[int, ...], Floats] = {}
 
     def part(place: tuple[int, ...]) -> Floats:
@@ -109,19 +117,30 @@ def within_reach(array: Array) -> Array:
     return array
 
 
-_EXACT = frozenset({"float32", "float64"})
+_EXACT = frozenset({"float32", "float64", "bool"})
 
 
 def picked(array: Array, places: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[Any]:
     """The entries at index arrays that broadcast together: booleans, or else float64."""
-    if not isinstance(array, np.ndarray):
-        if len(places) == 0:
-            return _hosted(array)
-        xp = namespace(array)
-        where: Any = tuple(xp.asarray(at, device=array.device) for at in places)
-    else:
-        where = tuple(places)
-    return _hosted(array[where])
+    array = within_reach(array)
+    if _are_rows(places, tuple(array.shape)):
+        # Whole rows, which are had for a fraction of what their entries cost one by one.
+        places = [at[:, 0] for at in places[:-1]]
+    if isinstance(array, np.ndarray):
+        return _hosted(array[tuple(places)])
+    if not places:
+        return _hosted(array)
+    xp = namespace(array)
+    return _hosted(array[tuple(xp.asarray(at, device=array.device) for at in places)])
+
+
+def _are_rows(places: Sequence[npt.NDArray[np.int64]], shape: tuple[int, ...]) -> bool:
+    """Tell whether places are one for each row, and all along it in order."""
+    if not 1 < len(places) == len(shape) or any(at.ndim != 2 for at in places):
+        return False
+    *leading, last = places
+    along = last.shape == (1, shape[-1]) and all(at.shape[1] == 1 for at in leading)
+    return along and bool(np.array_equal(last[0], np.arange(shape[-1])))
 
 
 def _hosted(array: Array) -> npt.NDArray[Any]:
@@ -170,6 +189,10 @@ def not_finite(array: Array) -> int:
 
 def span(array: Array) -> tuple[float, float]:
     """The smallest and the largest entry; NaN where any is NaN."""
+    if is_torch(array):
+        # One pass for both.
+        low, high = array.aminmax()
+        return float(low), float(high)
     xp = namespace(array)
     return float(xp.min(array)), float(xp.max(array))
 
@@ -185,7 +208,7 @@ def products(one: Floats, two: Floats, like: Array) -> Floats:
     NumPy's threads and those of another library would stand in each other's way: each waits for
     work in a loop that burns, long after its last product.
     """
-    if not is_torch(like) or one.shape[0] * two.size <= _FEW:
+    if not is_torch(like) or one.shape[-2] * two.size <= _FEW:
         return np.asarray(one @ two)
     xp = namespace(like)
     sides = (xp.asarray(side, device="cpu") for side in (one, two))

@@ -199,6 +199,8 @@ class Retainer:
         if held is None or witness is None:
             return False
         now = _witness(held)
+        if now.equal(witness):
+            return False
         return not bool(((now == witness) | (now.isnan() & witness.isnan())).all())
 
     def about_to_write(self, tensor: torch.Tensor) -> None:

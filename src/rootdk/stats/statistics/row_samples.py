@@ -69,12 +69,19 @@ class RowSamples(BlockStatistic):
         """Return the rows of a block whose priorities are at most those of each head."""
         priorities = np.where(block.settled, block.priorities, _LAST)
         found = cls.empty(len(bars))
-        for head, rows in enumerate(_smallest(priorities, bars)):
-            if len(rows):
-                some = slice(0, len(rows))
-                found.priority[head, some] = priorities[head, rows]
-                found.visible_keys[head, some] = block.visible_keys[head, rows]
-                found.weights[head, some] = block.sorted_weights(head, rows, SAMPLED_WEIGHTS)
+        heads, rows = _smallest(priorities, bars)
+        if not len(rows):
+            return found
+        priority, keys = priorities[heads, rows], block.visible_keys[heads, rows]
+        # lexsort goes by its last key first.
+        order = np.lexsort((keys, priority, heads))
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order)) - np.searchsorted(heads, heads)
+        found.priority[heads, place] = priority
+        found.visible_keys[heads, place] = keys
+        found.weights[heads, place] = block.sorted_weights(heads, rows, SAMPLED_WEIGHTS)
+        if not _has_ties(found.priority, found.visible_keys):
+            return found
         return cls._of_smallest(found.priority, found.visible_keys, found.weights)
 
     def _merged(self, other: Self) -> Self:
@@ -87,9 +94,8 @@ class RowSamples(BlockStatistic):
     @classmethod
     def _of_smallest(cls, priority: Integers, keys: Integers, weights: Floats) -> Self:
         """Return the state of those rows that come first, by priority, then keys, then weights."""
-        # lexsort goes by its last key first.
         order = np.lexsort((keys, priority), axis=-1)
-        if _has_ties(priority, keys, order):
+        if _has_ties(*(np.take_along_axis(each, order, axis=-1) for each in (priority, keys))):
             ties = np.moveaxis(-weights, -1, 0)[::-1]
             order = np.lexsort((*ties, keys, priority), axis=-1)
         kept = order[:, :SAMPLED_ROWS]
@@ -111,23 +117,22 @@ class RowSamples(BlockStatistic):
         )
 
 
-def _smallest(priorities: Integers, bars: Integers) -> list[Integers]:
-    """Return for each head the rows, ascending, of the smallest priorities up to a bar."""
+def _smallest(priorities: Integers, bars: Integers) -> tuple[Integers, Integers]:
+    """Return heads and rows, ascending, of each head's smallest priorities up to its bar."""
     many = priorities.shape[1]
     if many > SAMPLED_ROWS:
         nth = np.partition(priorities, SAMPLED_ROWS - 1, axis=1)[:, SAMPLED_ROWS - 1]
         bars = np.minimum(nth, bars)
     within = (priorities <= bars[:, None]) & (priorities < _LAST)
-    found = [np.nonzero(of_head)[0] for of_head in within]
-    for head, rows in enumerate(found):
-        if len(rows) > SAMPLED_ROWS:  # some are equal; the first of them stand for all
-            first = np.argsort(priorities[head, rows], kind="stable")[:SAMPLED_ROWS]
-            found[head] = np.sort(rows[first])
-    return found
+    for head in np.flatnonzero(np.count_nonzero(within, axis=1) > SAMPLED_ROWS):
+        # Some are equal; the first of them stand for all.
+        rows = np.flatnonzero(within[head])
+        within[head, rows[np.argsort(priorities[head, rows], kind="stable")[SAMPLED_ROWS:]]] = False
+    heads, rows = np.nonzero(within)
+    return heads, rows
 
 
-def _has_ties(priority: Integers, keys: Integers, order: Integers) -> bool:
-    """Tell whether any two rows stand in an order that their weights have to decide."""
-    first, then = (np.take_along_axis(each, order, axis=-1) for each in (priority, keys))
-    alike = (first[:, 1:] == first[:, :-1]) & (then[:, 1:] == then[:, :-1])
-    return bool(np.any(alike & (then[:, 1:] > 0)))
+def _has_ties(priority: Integers, keys: Integers) -> bool:
+    """Tell whether any two neighbours stand in an order that their weights have to decide."""
+    alike = (priority[:, 1:] == priority[:, :-1]) & (keys[:, 1:] == keys[:, :-1])
+    return bool(np.any(alike & (keys[:, 1:] > 0)))
