@@ -145,7 +145,7 @@ def largest_norms(query: np.ndarray, rows: np.ndarray, largest: np.ndarray) -> N
 
     Shapes: (heads, queries, head_dim), (rows,) and (heads,).
     """
-    heads, _, depth = query.shape
+    heads = query.shape[0]
     largest[:] = 0.0
     together = heads if abs(query.strides[0]) < abs(query.strides[1]) else 1
     for first in range(0, heads, together):

@@ -32,6 +32,7 @@ __all__ = [
     "eps_of",
     "expanded",
     "flag",
+    "identical",
     "is_float",
     "lifted",
     "norms",
@@ -189,12 +190,13 @@ def not_finite(array: Array) -> int:
 
 def span(array: Array) -> tuple[float, float]:
     """The smallest and the largest entry; NaN where any is NaN."""
-    if is_torch(array):
-        # One pass for both.
-        low, high = array.aminmax()
-        return float(low), float(high)
     xp = namespace(array)
     return float(xp.min(array)), float(xp.max(array))
+
+
+def identical(one: Array, two: Array) -> bool:
+    """Whether two arrays of one shape and dtype hold the same numbers, and no NaN."""
+    return bool(one.equal(two)) if is_torch(one) else flag(one == two)
 
 
 def norms(vectors: Floats) -> Floats:
