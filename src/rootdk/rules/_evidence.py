@@ -110,7 +110,8 @@ def measured(summary: SummaryLike, name: str) -> npt.NDArray[np.float64]:
 
 def median_over_heads(summary: SummaryLike, name: str) -> float:
     """Return the median head's value of a quantity."""
-    return float(np.nanmedian(measured(summary, name)))
+    values = measured(summary, name)
+    return float(np.median(values[~np.isnan(values)]))
 
 
 def pooled_over_heads(summary: SummaryLike, name: str) -> float:

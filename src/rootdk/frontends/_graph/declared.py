@@ -40,11 +40,12 @@ def declared_scale(configs: Iterable[Any], site: AttentionSite) -> Expected | No
         return None
     broken: Expected | None = None
     for config in configs:
-        explained = (*_by_words(_as_mapping(config), site), *_by_ranks(_as_mapping(config), site))
+        declared = _as_mapping(config)
+        explained = (*_by_words(declared, site), *_by_ranks(declared, site))
         for value, where in explained:
             if abs(site.effective_scale - value) <= _AGREES * abs(value):
                 return Expected(value=value, where=where, by="config")
-        for value, where in _declarations(_as_mapping(config), site):
+        for value, where in _declarations(declared, site):
             if not math.isfinite(value) or value == 0:
                 continue
             if abs(site.effective_scale - value) <= _AGREES * abs(value):

@@ -168,16 +168,18 @@ def _by_group(
     leads = np.zeros((len(at_others) - 1, count), dtype=np.int64)
     for lead, at in zip(leads, at_others, strict=False):
         lead[:] = at[:, 0]
-    groups, group_of = np.unique(leads, axis=1, return_inverse=True)
+    number = np.zeros(count, dtype=np.int64)
+    for lead, size in zip(leads, others.shape, strict=False):
+        number = number * size + lead
     along = at_others[-1][0]
     # Most often all of them, in order.
     some = None if np.array_equal(along, np.arange(others.shape[-2])) else along
     dots, sizes = np.empty((count, along.size)), np.empty((count, along.size))
     lengths, part = norms(one), wholes(others)
     with quiet():
-        for number, group in enumerate(groups.T.tolist()):
-            mine = np.flatnonzero(group_of.reshape(-1) == number)
-            two = part(tuple(group))
+        for group in np.unique(number).tolist():
+            mine = np.flatnonzero(number == group)
+            two = part(tuple(leads[:, mine[0]].tolist()))
             two = two if some is None else two[some]
             dots[mine] = products(one[mine], two.T, others)
             sizes[mine] = lengths[mine, None] * norms(two)

@@ -32,8 +32,7 @@ _NOTATION = (
 # Frames of a library's decorators say nothing about where a factor stands.
 _WRAPPERS = frozenset({"wrapper", "wrapped", "wrapped_func", "_wrapper", "wrapped_fn", "inner"})
 _FRAMES = 3
-
-
+_MODULE_CALL = torch.nn.Module._call_impl.__code__
 _RUNNER = str(Path(__file__).with_name("run.py"))
 
 
@@ -44,13 +43,30 @@ class Frames:
         self._skipped: dict[str, bool] = {}
         # By code and place in it; the code is kept, since its id is the key.
         self._known: dict[tuple[int, int], tuple[CodeType, Frame | None]] = {}
+        # By number of a module call and its frame: what lies outside it, the same until it ends.
+        self._outside: dict[tuple[int, int], list[Frame]] = {}
 
-    def source(self, module_path: str, depth: int) -> Source:
-        """The source of the call ``depth`` frames above this one."""
+    def source(self, module_path: str, call: int, depth: int) -> Source:
+        """The source of the call ``depth`` frames above this one, in a module call; 0 for none."""
         frames: list[Frame] = []
-        frame: FrameType | None = sys._getframe(depth)
-        while frame is not None and len(frames) < _FRAMES:
+        frame = self._walk(sys._getframe(depth), frames, _MODULE_CALL if call else None)
+        if frame is not None:
+            place = call, id(frame)
+            outside = self._outside.get(place)
+            if outside is None:
+                outside = self._outside[place] = []
+                self._walk(frame.f_back, outside, None)
+            frames += outside[: _FRAMES - len(frames)]
+        return Source(frames=tuple(frames), module_path=module_path)
+
+    def _walk(
+        self, frame: FrameType | None, found: list[Frame], until: CodeType | None
+    ) -> FrameType | None:
+        """Add the user's frames from one outwards; return the first that runs ``until``."""
+        while frame is not None and len(found) < _FRAMES:
             code = frame.f_code
+            if code is until:
+                return frame
             place = id(code), frame.f_lasti
             known = self._known.get(place)
             if known is None:
@@ -59,9 +75,9 @@ class Frames:
                     break
                 known = self._known[place] = code, self._shown(frame)
             if known[1] is not None:
-                frames.append(known[1])
+                found.append(known[1])
             frame = frame.f_back
-        return Source(frames=tuple(frames), module_path=module_path)
+        return None
 
     def _shown(self, frame: FrameType) -> Frame | None:
         """The frame as it is reported; None if it is not the user's."""

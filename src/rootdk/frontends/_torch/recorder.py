@@ -36,6 +36,7 @@ from rootdk.frontends._torch.identity import Identities, Window
 from rootdk.frontends._torch.lowering import Lowered, lower
 from rootdk.frontends._torch.quantised import PACKED, packed_product
 from rootdk.frontends._torch.retainer import Retainer
+from rootdk.records import Source
 
 __all__ = ["Recorder"]
 
@@ -151,6 +152,10 @@ class Recorder(TorchDispatchMode, Recording):
         self._record(func, name, args, kwargs, out, mutated, inputs)
         return out
 
+    def _source(self) -> Source:
+        """Where the operation that is recorded stands."""
+        return self.frames.source(self.module_path, self.scope[-1] if self.scope else 0, 4)
+
     def _name(self, func: Any) -> str:
         return self._schema(func).name.removeprefix("aten::")
 
@@ -169,7 +174,7 @@ class Recorder(TorchDispatchMode, Recording):
         if isinstance(first, torch.Tensor):
             kind = max((n.kind for n in inputs), default=Kind.UNKNOWN)
             node = self._node("fused", inputs, first, kind, {"name": name})
-            node.source = self.frames.source(self.module_path, 3)
+            node.source = self._source()
             self.identities.bind(first, node, fresh=True)
             self.tell(node, name, tensors, first, args, kwargs, out)
         return out
@@ -193,7 +198,7 @@ class Recorder(TorchDispatchMode, Recording):
         if PACKED in lowered.attrs:
             inputs = (*inputs, self._packed_weight(name))
         kind = kind_of(lowered.op, inputs)
-        frames = self.frames.source(self.module_path, 3)
+        frames = self._source()
         backward = torch._C._current_autograd_node() is not None
         recorded = None
         if kind >= Kind.PARAMETER:
