@@ -436,3 +436,24 @@ def test_memory_holds_one_layers_scores() -> None:
     model = nn.Sequential(*(Counts() for _ in range(6)))
     assert_resolved(trace(model, (tokens(),)), sites=6)
     assert alive == [0] * 6
+
+
+def tensors_alive() -> dict[int, torch.Size]:
+    """Shapes by identity; the type alone is looked at, since what else lives may mind."""
+    found = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
+    return {id(each): each.shape for each in found}
+
+
+@pytest.mark.parametrize("model", [Attention, Sdpa])
+def test_a_trace_leaves_nothing_to_the_garbage_collector(model: type[Attention]) -> None:
+    """What was held for the verification is let go of at once, not when cycles are looked for."""
+    built = model()
+    trace(built, (tokens(),))
+    gc.collect()
+    gc.disable()
+    try:
+        before = tensors_alive()
+        trace(built, (tokens(),))
+        assert [shape for at, shape in tensors_alive().items() if at not in before] == []
+    finally:
+        gc.enable()

@@ -56,7 +56,7 @@ def by_head(heads: Integers) -> Iterator[tuple[int, slice]]:
 def largest_first(parts: Iterable[Floats], rows: int, most: int) -> Floats:
     """Return so many of the numbers of each row, as float64; NaN where a row has fewer.
 
-    The rows come some at a time, in order.
+    The rows come some at a time, in order; they may be left in another.
 
     Examples
     --------
@@ -65,10 +65,12 @@ def largest_first(parts: Iterable[Floats], rows: int, most: int) -> Floats:
     """
     found, start = np.full((rows, most), np.nan), 0
     for part in parts:
-        many, values = part.shape[-1], part
+        many = part.shape[-1]
         if many > 2 * most:  # sorting all takes longer
-            values = np.partition(values, many - most)[:, -most:]
-        found[start : start + len(part), :many] = np.sort(values)[:, ::-1][:, :most]
+            part.partition(many - most)
+            part = part[:, -most:]
+        part.sort()
+        found[start : start + len(part), :many] = part[:, ::-1][:, :most]
         start += len(part)
     return found
 

@@ -160,7 +160,12 @@ class Recording:
             old.attrs.pop("factors", None)
 
     def forget(self) -> None:
-        """Let go of the operands of products, and of side operands."""
+        """Let go of the operands of products, of side operands, and of the listener.
+
+        The listener knows the recording, and the two would wait for the garbage collector with
+        all that they hold.
+        """
+        self.listener = None
         self._keep_products(0)
         for _ in range(2):  # of the last softmax, and of the one before
             self.release()

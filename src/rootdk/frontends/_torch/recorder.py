@@ -53,10 +53,16 @@ class Recorder(TorchDispatchMode, Recording):
         Recording.__init__(self)
         self.identities = Identities(self._rebuilt)
         self.retainer = Retainer(budget)
-        self.before_write: Callable[[torch.Tensor], None] = lambda tensor: None
+        self.before_write: Callable[[torch.Tensor], None] = _nothing
         self.frames = Frames()
         self._schemas: dict[Any, Schema] = {}
         self._dtypes: dict[torch.dtype, str] = {}
+
+    def forget(self) -> None:
+        """Let go of all tensors; see ``Recording``."""
+        super().forget()
+        self.identities.clear()
+        self.before_write = _nothing
 
     # -- leaves --------------------------------------------------------------------------------
 
@@ -290,6 +296,10 @@ class Recorder(TorchDispatchMode, Recording):
     def again(self, node: Node, value_of: ValueOf) -> torch.Tensor:
         """Run a recorded call again; see ``Holder``."""
         return run_again(node, value_of, self.values)
+
+
+def _nothing(tensor: torch.Tensor) -> None:
+    """What is done before a write that nobody has to know of."""
 
 
 def _holds_weights(node: Node) -> bool:

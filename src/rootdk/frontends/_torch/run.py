@@ -83,7 +83,6 @@ def run(
     sites, summaries = build_sites(pending, type(model).__name__, scopes.configs_at)
     recorder.retainer.clear()
     recorder.forget()
-    recorder.identities.clear()
     return Trace(
         sites=sites,
         summaries=summaries,
