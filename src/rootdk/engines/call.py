@@ -197,8 +197,12 @@ def isolated(call: Call) -> Iterator[None]:
         import torch
 
         device_type = call.query.device.type
-        with torch.no_grad(), torch.autocast(device_type, enabled=False):
-            yield
+        with torch.no_grad():
+            if not torch.is_autocast_enabled(device_type):
+                yield
+                return
+            with torch.autocast(device_type, enabled=False):
+                yield
 
 
 def reduced_precision(call: Call) -> str | None:

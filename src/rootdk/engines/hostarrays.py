@@ -63,14 +63,16 @@ def largest_first(parts: Iterable[Floats], rows: int, most: int) -> Floats:
     >>> largest_first([np.asarray([[1.0, 3.0, 2.0]]), np.asarray([[4.0]])], 2, 2).tolist()
     [[3.0, 2.0], [4.0, nan]]
     """
-    found, start = np.full((rows, most), np.nan), 0
+    found, start = np.empty((rows, most)), 0
     for part in parts:
         many = part.shape[-1]
         if many > 2 * most:  # sorting all takes longer
             part.partition(many - most)
             part = part[:, -most:]
         part.sort()
-        found[start : start + len(part), :many] = part[:, ::-1][:, :most]
+        of_part = found[start : start + len(part)]
+        of_part[:, :many] = part[:, ::-1][:, :most]
+        of_part[:, many:] = np.nan
         start += len(part)
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ from rootdk._lib.errors import ArgumentError
 from rootdk.engines import blocked, compiled, fused, linear, plain, ragged, reference
 from rootdk.engines.added import is_masked, is_spelt_out
 from rootdk.engines.call import Call, UnfitError
+from rootdk.engines.entries import SOURCES
 from rootdk.engines.fill import Filled
 from rootdk.engines.intervals import TOGETHER
 from rootdk.engines.rownumbers import SOFTMAX
@@ -32,6 +33,8 @@ class Engine:
     ----------
     name : str
         What the user calls it.
+    measures : set of str or None
+        The only statistics that it knows; None if it knows all.
     refusal : callable
         Takes a call and the names of statistics; returns why the engine cannot measure
         them, or None if it can.
@@ -43,6 +46,7 @@ class Engine:
     """
 
     name: str
+    measures: Set[str] | None
     refusal: Callable[[Call, set[str]], str | None]
     cost: Callable[[Call, set[str]], float]
     run: Callable[[Call, set[str]], Filled]
@@ -112,10 +116,30 @@ def of_reference(call: Call, names: set[str]) -> float:
 
 
 _BY_PREFERENCE = (
-    Engine(name="linear", refusal=linear.refusal, cost=of_linear, run=linear.run),
-    Engine(name="blocked", refusal=blocked.refusal, cost=of_blocked, run=blocked.run),
-    Engine(name="fused", refusal=fused.refusal, cost=of_fused, run=fused.run),
-    Engine(name="reference", refusal=reference.refusal, cost=of_reference, run=reference.run),
+    Engine(
+        name="linear",
+        measures={*linear.MEASURED, *SOURCES},
+        refusal=linear.refusal,
+        cost=of_linear,
+        run=linear.run,
+    ),
+    Engine(
+        name="blocked", measures=None, refusal=blocked.refusal, cost=of_blocked, run=blocked.run
+    ),
+    Engine(
+        name="fused",
+        measures={*fused.MEASURED, *SOURCES},
+        refusal=fused.refusal,
+        cost=of_fused,
+        run=fused.run,
+    ),
+    Engine(
+        name="reference",
+        measures=None,
+        refusal=reference.refusal,
+        cost=of_reference,
+        run=reference.run,
+    ),
 )
 
 ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in _BY_PREFERENCE}
@@ -151,9 +175,13 @@ def run(call: Call, names: set[str], wanted: str | None) -> Filled:
 
 def _by_cost(call: Call, names: set[str]) -> list[Engine]:
     """Return the engines, the cheapest first; a refusal may cost more to find than a cost."""
-    eligible = [engine for engine in _BY_PREFERENCE if _may(engine, call)]
+    eligible = [engine for engine in _BY_PREFERENCE if _may(engine, call, names)]
+    if len(eligible) == 2:  # the last is the reference
+        return eligible
     return sorted(eligible, key=lambda engine: max(engine.cost(call, names), SMALL))
 
 
-def _may(engine: Engine, call: Call) -> bool:
+def _may(engine: Engine, call: Call, names: set[str]) -> bool:
+    if engine.measures is not None and not names <= engine.measures:
+        return False
     return engine.name != "fused" or call.library == "torch"

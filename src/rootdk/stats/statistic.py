@@ -86,6 +86,8 @@ class Statistic(ABC):
     @classmethod
     def stack(cls, parts: Sequence[Self]) -> Self:
         """Join states of different heads, in order, to one state of them all."""
+        if len(parts) == 1:
+            return parts[0]
         return cls(
             **{
                 field: np.concatenate([getattr(part, field) for part in parts])

@@ -68,18 +68,23 @@ class RowSamples(BlockStatistic):
     def _candidates(cls, block: Block, bars: Integers) -> Self:
         """Return the rows of a block whose priorities are at most those of each head."""
         priorities = np.where(block.settled, block.priorities, _LAST)
-        found = cls.empty(len(bars))
         heads, rows = _smallest(priorities, bars)
         if not len(rows):
-            return found
+            return cls.empty(len(bars))
         priority, keys = priorities[heads, rows], block.visible_keys[heads, rows]
+        weights = block.sorted_weights(heads, rows, SAMPLED_WEIGHTS)
         # lexsort goes by its last key first.
         order = np.lexsort((keys, priority, heads))
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order)) - np.searchsorted(heads, heads)
-        found.priority[heads, place] = priority
-        found.visible_keys[heads, place] = keys
-        found.weights[heads, place] = block.sorted_weights(heads, rows, SAMPLED_WEIGHTS)
+        priority, keys, weights = priority[order], keys[order], weights[order]
+        if len(rows) == len(bars) * SAMPLED_ROWS:
+            shape = len(bars), SAMPLED_ROWS
+            found = cls(priority.reshape(shape), keys.reshape(shape), weights.reshape(*shape, -1))
+        else:
+            found = cls.empty(len(bars))
+            place = np.arange(len(rows)) - np.searchsorted(heads, heads)
+            found.priority[heads, place] = priority
+            found.visible_keys[heads, place] = keys
+            found.weights[heads, place] = weights
         if not _has_ties(found.priority, found.visible_keys):
             return found
         return cls._of_smallest(found.priority, found.visible_keys, found.weights)
