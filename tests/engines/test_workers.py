@@ -179,3 +179,33 @@ def test_moments_of_entries_however_they_lie(
     np.testing.assert_array_equal(count, exact[0].size)
     np.testing.assert_allclose(mean, exact.mean(axis=(1, 2)), rtol=1e-12)
     np.testing.assert_allclose(m2, exact.var(axis=(1, 2)) * exact[0].size, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_moments_of_entries_whose_first_are_far_from_their_mean(
+    rows: int, rng: np.random.Generator
+) -> None:
+    """The first entries say about what all are taken; a second pass mends where they mislead."""
+    sums = pytest.importorskip("rootdk.engines._numba.sums")
+    entry = rng.normal(size=(rows, 3, 4000 // rows))
+    entry[1 if rows > 1 else 0, 1, 64 if rows == 1 else 0 :] += 1e6
+    entry[-1, 2] -= 1e6
+    found = np.empty((3, 2))
+    sums.moments(entry, 0, 3, found)
+    exact = entry.transpose(1, 0, 2).reshape(3, -1)
+    np.testing.assert_allclose(found[:, 0], exact.mean(axis=1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found[:, 1], exact.var(axis=1) * exact.shape[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, -1])
+def test_moments_of_entries_that_are_not_finite(
+    place: int, number: float, rng: np.random.Generator
+) -> None:
+    sums = pytest.importorskip("rootdk.engines._numba.sums")
+    entry = rng.normal(size=(5, 2, 100))
+    entry[place, 1, place] = number
+    found = np.empty((2, 2))
+    sums.moments(entry, 0, 2, found)
+    assert np.isfinite(found[0]).all()
+    assert np.isnan(found[1]).all()

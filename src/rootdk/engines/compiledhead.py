@@ -153,7 +153,8 @@ def lay_out(key: Any, shown: Booleans | None, kernels: ModuleType, workers: Work
     centre, largest = np.empty((heads, depth)), np.empty(heads)
     panels = -(-count // kernels.PANEL)
     laid = np.empty((heads, panels * kernels.PANEL * depth), dtype=np.float32)
-    ends = [heads * part // workers.threads for part in range(workers.threads + 1)]
+    parts = min(workers.threads, heads)
+    ends = [heads * part // parts for part in range(parts + 1)]
 
     def write(ends: tuple[int, int]) -> None:
         kernels.lay_out(key, *ends, centre, laid, largest)

@@ -105,7 +105,7 @@ def lay_out(
     centre[start:stop] = 0.0
     largest[start:stop] = 0.0
     # Where heads lie side by side, going through one at a time would wait for memory at each row.
-    together = stop - start if abs(key.strides[0]) < abs(key.strides[1]) else 1
+    together = max(stop - start, 1) if abs(key.strides[0]) < abs(key.strides[1]) else 1
     for first in range(start, stop, together):
         heads = range(first, first + together)
         for row in range(keys):
@@ -147,7 +147,7 @@ def largest_norms(query: np.ndarray, rows: np.ndarray, largest: np.ndarray) -> N
     """
     heads = query.shape[0]
     largest[:] = 0.0
-    together = heads if abs(query.strides[0]) < abs(query.strides[1]) else 1
+    together = max(heads, 1) if abs(query.strides[0]) < abs(query.strides[1]) else 1
     for first in range(0, heads, together):
         for row in rows:
             for head in range(first, first + together):
