@@ -111,7 +111,7 @@ def gaps(
     call: Call,
     reach: tuple[Integers, Integers],
 ) -> Iterator[Floats]:
-    """Yield the final scores of some rows at a time less the largest of each; −∞ where hidden.
+    """Yield how far final scores are below the largest, of some rows at a time; ∞ where hidden.
 
     Parameters
     ----------
@@ -134,8 +134,7 @@ def gaps(
             head = heads[number]
             of_group = first[group], past[group]
             scores[group, : head.keys.count] = head.final_scores(rows[group], of_group, call)
-        scores -= np.max(scores, axis=1, keepdims=True)
-        yield scores
+        yield np.subtract(np.max(scores, axis=1, keepdims=True), scores, out=scores)
 
 
 def _dtype(call: Call) -> Any:

@@ -194,7 +194,7 @@ class FlatRows:
         return hidden_by(call, *place, rows, reach, span, operands.key, self._edges), span
 
     def _gaps(self, head: int, rows: Integers) -> Floats:
-        """Return, for each row, its scores less the largest; −∞ where a key is hidden."""
+        """Return how far the scores of rows are below the largest; ∞ where a key is hidden."""
         operands, kernels = self.operands, self.memory.kernels
         entries = host(kernels.select(operands.query[head], rows, 0))
         query = kernels.as_array(entries * self.call.scale, operands.key)
@@ -204,7 +204,7 @@ class FlatRows:
         for keys, shown in () if hidden is None else hidden.parts:
             ones = to_numpy(shown.ones)[head if shown.ones.shape[0] > 1 else 0]
             scores[:, keys] = np.where(ones > 0.0, scores[:, keys], -np.inf)
-        return np.asarray(scores - np.max(scores, axis=-1, keepdims=True))
+        return np.asarray(np.max(scores, axis=-1, keepdims=True) - scores)
 
     def _histogram(
         self, scores: Array, sums: Sums, seen: Integers | None, work: Array, counter: CodeCounter

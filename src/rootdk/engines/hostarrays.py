@@ -53,25 +53,25 @@ def by_head(heads: Integers) -> Iterator[tuple[int, slice]]:
             yield int(heads[start]), slice(start, stop)
 
 
-def largest_first(parts: Iterable[Floats], rows: int, most: int) -> Floats:
+def smallest_first(parts: Iterable[Floats], rows: int, most: int) -> Floats:
     """Return so many of the numbers of each row, as float64; NaN where a row has fewer.
 
     The rows come some at a time, in order; they may be left in another.
 
     Examples
     --------
-    >>> largest_first([np.asarray([[1.0, 3.0, 2.0]]), np.asarray([[4.0]])], 2, 2).tolist()
-    [[3.0, 2.0], [4.0, nan]]
+    >>> smallest_first([np.asarray([[1.0, 3.0, 2.0]]), np.asarray([[4.0]])], 2, 2).tolist()
+    [[1.0, 2.0], [4.0, nan]]
     """
     found, start = np.empty((rows, most)), 0
     for part in parts:
         many = part.shape[-1]
         if many > 2 * most:  # sorting all takes longer
-            part.partition(many - most)
-            part = part[:, -most:]
+            part.partition(most - 1)
+            part = part[:, :most]
         part.sort()
         of_part = found[start : start + len(part)]
-        of_part[:, :many] = part[:, ::-1][:, :most]
+        of_part[:, :many] = part[:, :most]
         of_part[:, many:] = np.nan
         start += len(part)
     return found

@@ -8,7 +8,7 @@ import numpy as np
 
 from rootdk._lib.arrays import Array, to_numpy
 from rootdk.engines.exponentials import Exponentials
-from rootdk.engines.hostarrays import host, largest_first
+from rootdk.engines.hostarrays import host, smallest_first
 from rootdk.engines.priority import priorities
 from rootdk.engines.softmax_formulas import SoftmaxFormulas
 from rootdk.engines.tile import Tile
@@ -156,14 +156,14 @@ class RowBlock(SoftmaxFormulas):
         return priorities(self._tile.entries, self.visible_keys)
 
     def _gaps(self, head: int, row: int) -> Floats:
-        """Return the final scores of a row less the largest; −∞ where a key is hidden."""
-        gaps, mask = host(self._softmax.gaps[head, row]), self._tile.mask
+        """Return how far the final scores of a row are below the largest; ∞ where hidden."""
+        gaps, mask = -host(self._softmax.gaps[head, row]), self._tile.mask
         if mask is None:
             return gaps
-        return np.where(to_numpy(mask[head if mask.shape[0] > 1 else 0, row]), gaps, -np.inf)
+        return np.where(to_numpy(mask[head if mask.shape[0] > 1 else 0, row]), gaps, np.inf)
 
     def sorted_weights(self, heads: Integers, rows: Integers, most: int) -> Floats:
         """Return the largest weights of rows, largest first."""
         pairs = zip(heads.tolist(), rows.tolist(), strict=True)
-        gaps = largest_first((self._gaps(*pair)[None] for pair in pairs), len(rows), most)
+        gaps = smallest_first((self._gaps(*pair)[None] for pair in pairs), len(rows), most)
         return self._weights_of(gaps, heads, rows)

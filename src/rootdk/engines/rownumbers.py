@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from rootdk.engines.finiterows import FiniteRows
-from rootdk.engines.hostarrays import largest_first
+from rootdk.engines.hostarrays import smallest_first
 from rootdk.engines.softmax_formulas import SoftmaxFormulas
 from rootdk.stats.block import Floats, Integers
 from rootdk.stats.statistic import BlockStatistic, statistics
@@ -46,8 +46,8 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
     histogram : array, shape (num_heads, HISTOGRAM_BINS)
         As of every block.
     gaps : callable
-        Takes rows, each by its head and its number, and yields the final scores of some of them
-        at a time less the largest of each, computed anew; −∞ where a key is hidden.
+        Takes rows, each by its head and its number, and yields of some of them at a time how far
+        final scores are below the largest, computed anew; ∞ where a key is hidden.
     """
 
     def __init__(
@@ -121,5 +121,5 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
 
     def sorted_weights(self, heads: Integers, rows: Integers, most: int) -> Floats:
         """Return the largest weights of rows, largest first."""
-        gaps = largest_first(self._gaps(heads, rows), len(rows), most)
+        gaps = smallest_first(self._gaps(heads, rows), len(rows), most)
         return self._weights_of(gaps, heads, rows)

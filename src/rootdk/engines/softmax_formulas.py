@@ -96,8 +96,8 @@ class SoftmaxFormulas(Block):
         return np.sqrt(np.maximum(top + cross + squares - 2.0 * cubes + squares**2, 0.0))
 
     def _weights_of(self, gaps: Floats, heads: Integers, rows: Integers) -> Floats:
-        """Return weights from the largest gaps of rows, which are lost; NaN past visible keys."""
-        weights = np.exp(gaps, out=gaps)
+        """Return weights from the smallest gaps of rows, which are lost; NaN past visible keys."""
+        weights = np.exp(np.negative(gaps, out=gaps), out=gaps)
         weights *= self.max_weight[heads, rows, None]
         seen = self.visible_keys[heads, rows]
         if seen.min(initial=gaps.shape[1]) < gaps.shape[1]:

@@ -400,6 +400,7 @@ def measure_rows(
     entries, offsets = np.empty(depth * step, dtype=np.float32), np.empty(step)
     scores = np.empty(step * width, dtype=np.float32)
     extra = np.empty(keys if bias.size else 0, dtype=np.float32)
+    numbers = np.empty(out.shape[1])
     fit = True
     for group in range(start, stop, step):
         many = min(step, stop - group)
@@ -428,23 +429,24 @@ def measure_rows(
                 fit = fit and sound
             counts[at, 0] = seen
             counts[at, 1] = _priority(query[row], seen)
+            numbers[:] = 0.0
             if seen == 0:
-                out[at, _LEAST], out[at, _GREATEST] = np.inf, -np.inf
-                continue
-            end = begin + seen
-            where = _moments(scores, begin, end, offset, out[at])
-            out[at, _OFFSET] = offset
-            if wanted & (DEVIATIONS | HISTOGRAM):
-                mean = out[at, _MEAN] - offset
-                _shape(scores, begin, end, mean, error, wanted, out[at], codes, table)
-            if not wanted & SOFTMAX:
-                continue
-            if softcap > 0.0 or bias.size:
-                # The cap is of the whole score, and takes the offset in.
-                passes.finalise(scores[begin:end], np.float32(softcap), np.float32(offset), extra)
-                where = _peak(
-                    scores, begin, end, (0.0 if softcap > 0.0 else offset) + lift, out[at]
-                )
-            _softmax(scores, begin, end, where, starts, out[at])
+                numbers[_LEAST], numbers[_GREATEST] = np.inf, -np.inf
+            else:
+                end = begin + seen
+                where = _moments(scores, begin, end, offset, numbers)
+                numbers[_OFFSET] = offset
+                if wanted & (DEVIATIONS | HISTOGRAM):
+                    mean = numbers[_MEAN] - offset
+                    _shape(scores, begin, end, mean, error, wanted, numbers, codes, table)
+                if wanted & SOFTMAX and (softcap > 0.0 or bias.size):
+                    # The cap is of the whole score, and takes the offset in.
+                    final = scores[begin:end]
+                    passes.finalise(final, np.float32(softcap), np.float32(offset), extra)
+                    lift += 0.0 if softcap > 0.0 else offset
+                    where = _peak(scores, begin, end, lift, numbers)
+                if wanted & SOFTMAX:
+                    _softmax(scores, begin, end, where, starts, numbers)
+            out[at] = numbers
     _untangled(table, bins)
     return fit
