@@ -114,7 +114,7 @@ def _measure(
     key, centre = _centred(call)
     own = kernels_of(call.query).select(call.query, call.rows, 2)
     query = own.to(getattr(torch, dtype))
-    key = key.to(query.dtype).repeat_interleave(call.queries_per_kv_head, dim=1)
+    key = _per_head(call, key.to(query.dtype))
     added = Added.of(call, query)
     causal = call.causal is not None and not added.spells_out_order
     value, whole = key, query.to(torch.float64 if dtype == "float64" else torch.float32)
@@ -141,14 +141,17 @@ def _measure(
         twice = None if added.bias is None else 2.0 * added.bias
         _, doubled = _attend(kernel, query, key, key, twice, causal=causal, scale=2.0 * call.scale)
         squares = np.minimum(_rows(doubled - 2.0 * logsumexp), 0.0)
-    column = _per_head(call, centre).unsqueeze(-1)
-    offset = _rows(torch.matmul(own.to(torch.float64), column).squeeze(-1))
+    normaliser = None
+    if "row_logsumexp" in names:
+        column = _per_head(call, centre).unsqueeze(-1)
+        offset = _rows(torch.matmul(own.to(torch.float64), column).squeeze(-1))
+        normaliser = _rows(logsumexp) + call.scale * offset.reshape(entropy.shape)
     visible = added.visible
     return (
         SoftmaxRows(
             visible_keys=visible,
             entropy=np.clip(entropy, 0.0, np.log(np.maximum(visible, 1))),
-            logsumexp=_rows(logsumexp) + call.scale * offset.reshape(entropy.shape),
+            logsumexp=normaliser,
             log_sum_squares=squares,
         ),
         kernel,
@@ -156,6 +159,8 @@ def _measure(
 
 
 def _per_head(call: Call, of_kv_heads: Any) -> Any:
+    if call.queries_per_kv_head == 1:
+        return of_kv_heads
     return of_kv_heads.repeat_interleave(call.queries_per_kv_head, dim=1)
 
 
@@ -169,8 +174,8 @@ def _centred(call: Call) -> tuple[Any, Any]:
 
     if call not in _centred_keys:
         wide = torch.float64 if float_info(call.key).bits > 32 else torch.float32
-        # Rounded, so that keys need no wider arithmetic: any centre serves that is used throughout.
-        centre = call.key.mean(dim=2, dtype=torch.float64).to(wide)
+        # In no wider arithmetic than the keys: any centre serves that is used throughout.
+        centre = call.key.mean(dim=2, dtype=wide)
         _centred_keys[call] = call.key.to(wide) - centre[:, :, None], centre.to(torch.float64)
     return _centred_keys[call]
 

@@ -28,8 +28,10 @@ class SoftmaxRows(FiniteRows, Block):
     ----------
     visible_keys : array, shape (num_heads, rows)
         Visible keys of each row.
-    entropy, logsumexp : array, shape (num_heads, rows)
+    entropy : array, shape (num_heads, rows)
         As of every block.
+    logsumexp : array, shape (num_heads, rows), or None
+        The same, if it is known.
     log_sum_squares : array, shape (num_heads, rows), or None
         Logarithm of the sum of squared weights, if it is known.
     """
@@ -39,7 +41,7 @@ class SoftmaxRows(FiniteRows, Block):
         *,
         visible_keys: Integers,
         entropy: Floats,
-        logsumexp: Floats,
+        logsumexp: Floats | None,
         log_sum_squares: Floats | None,
     ) -> None:
         self._visible_keys = visible_keys
@@ -68,6 +70,8 @@ class SoftmaxRows(FiniteRows, Block):
     @property
     def logsumexp(self) -> Floats:
         """Normaliser of each row."""
+        if self._logsumexp is None:
+            raise UnknownNumberError("logsumexp is not known of these rows")
         return self._logsumexp
 
     @property
