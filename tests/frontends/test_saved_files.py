@@ -52,6 +52,18 @@ def test_the_whole_file_is_read(suffix: str, tmp_path: Path) -> None:
     assert site.resolved
 
 
+@pytest.mark.parametrize("empty", [0, 1, 2, 3])
+def test_a_file_with_a_size_of_nothing_is_a_diagnosis_or_one_error(
+    empty: int, tmp_path: Path
+) -> None:
+    shape = [1, 2, 3, 4]
+    shape[empty] = 0
+    held = io.BytesIO()
+    arrays = np.zeros(shape, dtype=np.float32)
+    np.savez(held, query=arrays, key=arrays, value=arrays)
+    checked(tmp_path / "x.npz", held.getvalue())
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 def test_a_file_cut_short_anywhere_is_refused(suffix: str, tmp_path: Path) -> None:
     data = whole(suffix, tmp_path)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import rootdk
-from rootdk._lib.errors import ArgumentError, TargetError
+from rootdk._lib.errors import ArgumentError, ShapeError, TargetError
 from rootdk.frontends._arrays.document import Document, decode
 from rootdk.frontends._arrays.naming import DOCUMENT, STATE, grouped
 from rootdk.frontends._arrays.npz import NpzStore
@@ -63,7 +63,7 @@ def run(
                 seed=0 if seed is None else seed,
                 statistics=statistics,
             )
-        except ArgumentError as error:
+        except (ArgumentError, ShapeError) as error:
             raise TargetError(f"{store.name}: {group.site}: {error}") from None
     sites = _in_order(judged, records)
     state, reason = _state(store, document)
