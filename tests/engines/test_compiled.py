@@ -12,7 +12,7 @@ pytest.importorskip("numba")
 
 from rootdk import measure
 from rootdk.engines import compiled, workers
-from rootdk.engines._numba import passes, rows
+from rootdk.engines._numba import panels, passes
 from rootdk.stats import Summary
 
 SHAPE = (2, 4, 150, 24)
@@ -105,8 +105,8 @@ def test_the_largest_norm_is_that_of_the_rows_asked_for(rng: np.random.Generator
     query, _ = arrays(rng)
     some, found = np.asarray([3, 8, 149]), np.empty(SHAPE[1])
     for of in (query[0], np.ascontiguousarray(query[0].transpose(1, 0, 2)).transpose(1, 0, 2)):
-        rows.largest_norms(of, some, found)
+        panels.largest_norms(of, some, found)
         assert_allclose(found, np.max(np.sum(of[:, some] ** 2, axis=-1), axis=-1), rtol=1e-5)
     query[0, 1, 8, 0], query[0, 2, 5, 0] = np.nan, np.inf
-    rows.largest_norms(query[0], some, found)
+    panels.largest_norms(query[0], some, found)
     assert_array_equal(np.isinf(found), [False, True, False, False])

@@ -188,10 +188,12 @@ class _Work:
     @cached_property
     def _prepared(self) -> list[Head]:
         """The heads; keys are laid out once for all that share them."""
+        from rootdk.engines._numba import panels
+
         call, heads = self.call, range(self.heads.start, self.heads.stop)
         query = float32_at_least(call.query[self.element][self.heads])
         largest = np.empty(len(heads))
-        self.kernels.largest_norms(query, call.rows, largest)
+        panels.largest_norms(query, call.rows, largest)
         return [
             self._head(*each)
             for each in zip(heads, query, largest.tolist(), self._keys, strict=True)
@@ -210,9 +212,9 @@ class _Work:
             # Heads whose padding differs see different keys.
             shown = [of_head(mask, self.element, head)[0] for head in heads]
             each = zip(places, shown, strict=True)
-            return [lay_out(key[at : at + 1], seen, self.kernels, ALONE)[0] for at, seen in each]
+            return [lay_out(key[at : at + 1], seen, ALONE)[0] for at, seen in each]
         seen = None if mask is None else of_head(mask, self.element, 0)[0]
-        laid = lay_out(key, seen, self.kernels, workers)
+        laid = lay_out(key, seen, workers)
         return [laid[at] for at in places]
 
     def _head(self, head: int, query: Any, largest: float, keys: Keys) -> Head:

@@ -141,8 +141,11 @@ def _dtype(call: Call) -> Any:
     return np.float32 if call.softcap is None and call.bias is None else np.float64
 
 
-def lay_out(key: Any, shown: Booleans | None, kernels: ModuleType, workers: Workers) -> list[Keys]:
+def lay_out(key: Any, shown: Booleans | None, workers: Workers) -> list[Keys]:
     """Return the keys of each head, (heads, keys, head_dim), those that are shown, in panels."""
+    from rootdk.engines._numba import panels
+    from rootdk.engines._numba.vectors import PANEL
+
     heads, of_call, depth = key.shape
     first = True
     if shown is not None:
@@ -150,13 +153,12 @@ def lay_out(key: Any, shown: Booleans | None, kernels: ModuleType, workers: Work
         key, first = key[:, shown], bool(shown[:1].all())
     count = key.shape[1]
     centre, largest = np.empty((heads, depth)), np.empty(heads)
-    panels = -(-count // kernels.PANEL)
-    laid = np.empty((heads, panels * kernels.PANEL * depth), dtype=np.float32)
+    laid = np.empty((heads, -(-count // PANEL) * PANEL * depth), dtype=np.float32)
     parts = min(workers.threads, heads)
     ends = [heads * part // parts for part in range(parts + 1)]
 
     def write(ends: tuple[int, int]) -> None:
-        kernels.lay_out(key, *ends, centre, laid, largest)
+        panels.lay_out(key, *ends, centre, laid, largest)
 
     list(workers.map(write, itertools.pairwise(ends)))
     if not np.isfinite(largest).all():

@@ -11,7 +11,6 @@ import math
 import numpy as np
 from numba import types
 
-from rootdk.engines._numba.rows import given_as
 from rootdk.engines._numba.vectors import (
     PANEL,
     ROWS,
@@ -19,6 +18,7 @@ from rootdk.engines._numba.vectors import (
     SQUARE_ROWS,
     as_contiguous,
     compiled,
+    given_as,
     product,
     square,
 )

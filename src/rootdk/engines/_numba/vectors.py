@@ -66,6 +66,11 @@ def compiled(*signature: Any, **options: Any) -> Callable[[_Function], _Function
     return decorate
 
 
+def given_as(kind: Any, dimensions: int) -> Any:
+    """Return the type of an array that is only read, however it lies in memory."""
+    return types.Array(kind, dimensions, "A", readonly=True)
+
+
 _FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _VECTOR = ir.VectorType(_FLOAT, _LANES)
 
