@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ SHAPE = (2, 4, 150, 24)
 @pytest.fixture(autouse=True)
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """However small the call, compiled code takes it, on three threads."""
+    importlib.import_module("rootdk.engines._numba.rows")
     monkeypatch.setattr(compiled, "WORTH_LOADED", 0)
     monkeypatch.setattr(compiled, "ENTRIES", 0)
     monkeypatch.setattr(workers, "available", lambda: 3)
