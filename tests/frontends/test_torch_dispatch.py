@@ -457,3 +457,30 @@ def test_a_trace_leaves_nothing_to_the_garbage_collector(model: type[Attention])
         assert [shape for at, shape in tensors_alive().items() if at not in before] == []
     finally:
         gc.enable()
+
+
+def test_what_a_hook_does_is_told_of_the_line_that_called_its_module() -> None:
+    """A module's own hooks run after its call has ended for the recorder, one after the other."""
+
+    class Hooked(Attention):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.norm(x)
+            q = self.query(y)
+            k = self.key(y)
+            v = self.split(self.value(y))
+            out = self.attend(self.split(q), self.split(k), v)
+            return x + self.out(out.transpose(1, 2).reshape(x.shape))
+
+    model = Hooked()
+    for layer, factor in ((model.query, 2.0), (model.key, 4.0)):
+        layer.register_forward_hook(lambda _, given, out, factor=factor: out * factor)
+    site = only(trace(model, (tokens(),)))
+    first = Hooked.forward.__code__.co_firstlineno
+    lines = {
+        factor.value: [
+            frame.line - first for frame in factor.source.frames if frame.function == "forward"
+        ]
+        for factor in site.factors
+        if factor.value in {2.0, 4.0}
+    }
+    assert lines == {2.0: [2], 4.0: [3]}

@@ -11,7 +11,7 @@ import torch
 import rootdk
 from rootdk.records import Frame, Source
 
-__all__ = ["Frames"]
+__all__ = ["Frames", "module_call"]
 
 _SKIPPED_FOLDERS = tuple(
     str(Path(module.__file__).parent) + "/"
@@ -36,6 +36,16 @@ _MODULE_CALL = torch.nn.Module._call_impl.__code__
 _RUNNER = str(Path(__file__).with_name("run.py"))
 
 
+def module_call() -> FrameType | None:
+    """The frame of the module call whose hook asks; None where there is none near."""
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(3):
+        if frame is None or frame.f_code is _MODULE_CALL:
+            return frame
+        frame = frame.f_back
+    return None
+
+
 class Frames:
     """Walks the stack outwards and keeps the first frames that are the user's."""
 
@@ -43,30 +53,33 @@ class Frames:
         self._skipped: dict[str, bool] = {}
         # By code and place in it; the code is kept, since its id is the key.
         self._known: dict[tuple[int, int], tuple[CodeType, Frame | None]] = {}
-        # By number of a module call and its frame: what lies outside it, the same until it ends.
-        self._outside: dict[tuple[int, int], list[Frame]] = {}
+        # By number of a module call: what lies outside its frame, the same until it ends.
+        self._outside: dict[int, list[Frame]] = {}
 
-    def source(self, module_path: str, call: int, depth: int) -> Source:
-        """The source of the call ``depth`` frames above this one, in a module call; 0 for none."""
+    def source(
+        self, module_path: str, call: tuple[int, FrameType | None] | None, depth: int
+    ) -> Source:
+        """The source of the call ``depth`` frames above this one.
+
+        The module call that runs is given by its number and its frame, if there is one.
+        """
+        number, until = call or (0, None)
         frames: list[Frame] = []
-        frame = self._walk(sys._getframe(depth), frames, _MODULE_CALL if call else None)
-        if frame is not None:
-            place = call, id(frame)
-            outside = self._outside.get(place)
+        if self._walk(sys._getframe(depth), frames, until):
+            assert until is not None
+            outside = self._outside.get(number)
             if outside is None:
-                outside = self._outside[place] = []
-                self._walk(frame.f_back, outside, None)
+                outside = self._outside[number] = []
+                self._walk(until.f_back, outside, None)
             frames += outside[: _FRAMES - len(frames)]
         return Source(frames=tuple(frames), module_path=module_path)
 
-    def _walk(
-        self, frame: FrameType | None, found: list[Frame], until: CodeType | None
-    ) -> FrameType | None:
-        """Add the user's frames from one outwards; return the first that runs ``until``."""
+    def _walk(self, frame: FrameType | None, found: list[Frame], until: FrameType | None) -> bool:
+        """Add the user's frames from one outwards; tell whether ``until`` was met."""
         while frame is not None and len(found) < _FRAMES:
+            if frame is until:
+                return True
             code = frame.f_code
-            if code is until:
-                return frame
             place = id(code), frame.f_lasti
             known = self._known.get(place)
             if known is None:
@@ -77,7 +90,7 @@ class Frames:
             if known[1] is not None:
                 found.append(known[1])
             frame = frame.f_back
-        return None
+        return False
 
     def _shown(self, frame: FrameType) -> Frame | None:
         """The frame as it is reported; None if it is not the user's."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import torch
@@ -55,6 +56,7 @@ class Recorder(TorchDispatchMode, Recording):
         self.retainer = Retainer(budget)
         self.before_write: Callable[[torch.Tensor], None] = _nothing
         self.frames = Frames()
+        self.module_call: tuple[int, FrameType | None] | None = None
         self._schemas: dict[Any, Schema] = {}
         self._dtypes: dict[torch.dtype, str] = {}
 
@@ -160,7 +162,7 @@ class Recorder(TorchDispatchMode, Recording):
 
     def _source(self) -> Source:
         """Where the operation that is recorded stands."""
-        return self.frames.source(self.module_path, self.scope[-1] if self.scope else 0, 4)
+        return self.frames.source(self.module_path, self.module_call, 4)
 
     def _name(self, func: Any) -> str:
         return self._schema(func).name.removeprefix("aten::")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch.nn.modules.module import (
 )
 
 from rootdk.frontends._torch.arguments import tensors_in
+from rootdk.frontends._torch.frames import module_call
 from rootdk.frontends._torch.recorder import Recorder
 
 __all__ = ["Scopes"]
@@ -35,7 +37,7 @@ class Scopes:
         named = [(name.replace(_COMPILED, ""), m) for name, m in modules.items()]
         self.paths = {id(m): name for name, m in named}
         self.modules = dict(named)
-        self._stack: list[tuple[int, torch.nn.Module, str]] = []
+        self._stack: list[tuple[int, torch.nn.Module, str, FrameType | None]] = []
         self._calls = 0
         # Calls in which another that made a product has ended.
         self._projecting: set[int] = set()
@@ -73,12 +75,12 @@ class Scopes:
         path = self.paths.get(id(module))
         if path is None:
             path = self._stack[-1][2] if self._stack else type(module).__name__
-        self._stack.append((self._calls, module, path))
+        self._stack.append((self._calls, module, path, module_call()))
         self._publish()
 
     def _leave(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         while self._stack:
-            call, left, _ = self._stack.pop()
+            call, left, *_ = self._stack.pop()
             if left is module:
                 self._mark_exit(call, output)
                 outer = self._stack[-1][0] if self._stack else 0
@@ -101,7 +103,9 @@ class Scopes:
                     self.recorder.retainer.keep(node, output.detach())
 
     def _publish(self) -> None:
-        self.recorder.scope = tuple(call for call, _, _ in self._stack)
+        self.recorder.scope = tuple(call for call, *_ in self._stack)
+        inner = self._stack[-1] if self._stack else None
+        self.recorder.module_call = None if inner is None else (inner[0], inner[3])
         self.recorder.module_path = self._stack[-1][2] if self._stack else ""
         # Within a dispatch mode autocast looks switched off, so it is asked for here.
         self.recorder.autocast = current_autocast()
