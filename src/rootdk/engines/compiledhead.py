@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -154,13 +153,11 @@ def lay_out(key: Any, shown: Booleans | None, workers: Workers) -> list[Keys]:
     count = key.shape[1]
     centre, largest = np.empty((heads, depth)), np.empty(heads)
     laid = np.empty((heads, -(-count // PANEL) * PANEL * depth), dtype=np.float32)
-    parts = min(workers.threads, heads)
-    ends = [heads * part // parts for part in range(parts + 1)]
 
-    def write(ends: tuple[int, int]) -> None:
-        panels.lay_out(key, *ends, centre, laid, largest)
+    def write(share: tuple[int, int]) -> None:
+        panels.lay_out(key, *share, centre, laid, largest)
 
-    list(workers.map(write, itertools.pairwise(ends)))
+    list(workers.map(write, workers.shares(heads)))
     if not np.isfinite(largest).all():
         raise UnfitError("a key is not finite, or too large for float32")
     return [

@@ -103,9 +103,11 @@ def _compiled_moments(array: Array) -> _Moments:
         if whole is None:
             return _by_span(array, workers)
         found = np.empty((heads, 2))
-        ends = [heads * part // workers.threads for part in range(workers.threads + 1)]
-        tasks = itertools.pairwise(ends)
-        list(workers.map(lambda task: sums.moments(whole, task[0], task[1], found), tasks))
+
+        def sum_up(share: tuple[int, int]) -> None:
+            sums.moments(whole, *share, found)
+
+        list(workers.map(sum_up, workers.shares(heads)))
     return np.full(heads, rows * width, dtype=np.int64), found[:, 0], found[:, 1]
 
 

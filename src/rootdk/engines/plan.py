@@ -33,8 +33,6 @@ class Engine:
     ----------
     name : str
         What the user calls it.
-    measures : set of str or None
-        The only statistics that it knows; None if it knows all.
     refusal : callable
         Takes a call and the names of statistics; returns why the engine cannot measure
         them, or None if it can.
@@ -43,13 +41,15 @@ class Engine:
         float32 would take as long.
     run : callable
         Takes the same; returns the states, and a description of what ran.
+    measures : set of str or None
+        The only statistics that it knows; None if it knows all.
     """
 
     name: str
-    measures: Set[str] | None
     refusal: Callable[[Call, set[str]], str | None]
     cost: Callable[[Call, set[str]], float]
     run: Callable[[Call, set[str]], Filled]
+    measures: Set[str] | None = None
 
 
 def _heads(call: Call) -> float:
@@ -118,28 +118,20 @@ def of_reference(call: Call, names: set[str]) -> float:
 _BY_PREFERENCE = (
     Engine(
         name="linear",
-        measures={*linear.MEASURED, *SOURCES},
         refusal=linear.refusal,
         cost=of_linear,
         run=linear.run,
+        measures={*linear.MEASURED, *SOURCES},
     ),
-    Engine(
-        name="blocked", measures=None, refusal=blocked.refusal, cost=of_blocked, run=blocked.run
-    ),
+    Engine(name="blocked", refusal=blocked.refusal, cost=of_blocked, run=blocked.run),
     Engine(
         name="fused",
-        measures={*fused.MEASURED, *SOURCES},
         refusal=fused.refusal,
         cost=of_fused,
         run=fused.run,
+        measures={*fused.MEASURED, *SOURCES},
     ),
-    Engine(
-        name="reference",
-        measures=None,
-        refusal=reference.refusal,
-        cost=of_reference,
-        run=reference.run,
-    ),
+    Engine(name="reference", refusal=reference.refusal, cost=of_reference, run=reference.run),
 )
 
 ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in _BY_PREFERENCE}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -45,6 +46,11 @@ class Workers:
 
     threads: int
     map: Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+    def shares(self, count: int) -> Iterable[tuple[int, int]]:
+        """Return where the share of each thread in so many things begins and ends."""
+        parts = min(self.threads, count) or 1
+        return itertools.pairwise(count * part // parts for part in range(parts + 1))
 
 
 ALONE = Workers(threads=1, map=map)

@@ -210,7 +210,7 @@ def products(one: Floats, two: Floats, like: Array) -> Floats:
     NumPy's threads and those of another library would stand in each other's way: each waits for
     work in a loop that burns, long after its last product.
     """
-    if not is_torch(like) or one.shape[-2] * two.size <= _FEW:
+    if not is_torch(like) or one.shape[0] * two.size <= _FEW:
         return np.asarray(one @ two)
     xp = namespace(like)
     sides = (xp.asarray(side, device="cpu") for side in (one, two))
