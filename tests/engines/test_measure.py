@@ -160,13 +160,13 @@ def test_nan_is_not_left_to_sums(arrays: tuple[np.ndarray, np.ndarray]) -> None:
 def test_a_quantity_pays_for_what_it_needs(
     arrays: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rootdk.engines import exponentials, flatrows
+    from rootdk.engines import exponentials, fewrows
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the softmax was computed")
 
     monkeypatch.setattr(exponentials.Exponentials, "gaps", property(refuse))
-    monkeypatch.setattr(flatrows.FlatRows, "_softmax", refuse)
+    monkeypatch.setattr(fewrows.FewRows, "exponentials", refuse)
     names = ["spread", "row_spread", "min_score", "headroom", "score_histogram", "empty_rows"]
     summary = measure(*arrays, quantities=names, engine="blocked")
     assert set(names) <= set(summary.quantities)

@@ -33,10 +33,12 @@ class CodeCounter:
     def __post_init__(self) -> None:
         self._counts = np.zeros((self.heads, HISTOGRAM_BINS), dtype=np.int64)
 
-    def add(self, numbers: Array, *, less: Integers, at: int) -> None:
-        """Count (num_heads, rows, keys) numbers, of which so many of each head do not count.
+    def add(
+        self, numbers: Array, *, less: Integers | None = None, at: Integers | None = None
+    ) -> None:
+        """Count (num_heads, rows, keys) numbers, of which so many of each row do not count.
 
-        Those that do not are among the numbers whose whole part is ``at``.
+        Those that do not are among the row's numbers whose whole part is ``at``.
         """
         many = int(numbers.shape[1] * numbers.shape[2])
         if self._codes is None or self._filled + many > self._codes.shape[1]:
@@ -47,7 +49,9 @@ class CodeCounter:
         here = self._codes[:, self._filled : self._filled + many]
         self.kernels.codes(numbers, here.reshape(numbers.shape))
         self._filled += many
-        self._counts[:, at] -= less
+        if less is not None and at is not None:
+            head = np.arange(self.heads)[:, None]
+            np.subtract.at(self._counts, (head, at), less)
 
     def counts(self) -> Integers:
         """Return how often each occurred, (num_heads, HISTOGRAM_BINS)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -19,19 +19,14 @@ import numpy as np
 from rootdk._lib.arrays import Array, to_numpy
 from rootdk.engines.call import Call
 from rootdk.engines.codecounter import CodeCounter
-from rootdk.engines.flatsums import EXPONENTIALS, SCORES, Found, Memory, Sums
-from rootdk.engines.hiding import Edges, Hidden, hidden_by
+from rootdk.engines.fewrows import FewRows
+from rootdk.engines.flatsums import EXPONENTIALS, SCORES, Found, Memory
+from rootdk.engines.hiding import Hidden, hidden_by
 from rootdk.engines.hostarrays import by_head, host
-from rootdk.engines.kernels import Kernels
 from rootdk.engines.operands import Operands
 from rootdk.engines.priority import priorities
 from rootdk.engines.rownumbers import RowNumbers
-from rootdk.stats.block import HISTOGRAM_BINS, HISTOGRAM_REACH, Floats, Integers
-
-_PER_UNIT = HISTOGRAM_BINS / (2.0 * HISTOGRAM_REACH)
-_MIDDLE = HISTOGRAM_BINS // 2
-_NEGLIGIBLE = 2.0**-40
-"""Part of the squares of scores that their mean may have, and be left in them."""
+from rootdk.stats.block import Floats, Integers
 
 Part: TypeAlias = tuple[dict[str, Any], Integers]
 """Numbers of rows by name, (num_heads, rows), and bins of their standardised scores."""
@@ -69,7 +64,6 @@ class FlatRows:
     operands: Operands
     wanted: Wanted
     memory: Memory
-    _edges: Edges = field(default_factory=dict)
 
     def measure(self, rows: Integers, step: int) -> Part:
         """Return the numbers of rows, so many measured at a time."""
@@ -89,6 +83,7 @@ class FlatRows:
             sums=kernels.empty((names, heads, len(rows)), operands.key),
             mean=mean,
             taken=np.zeros_like(mean),
+            top=np.zeros_like(mean),
             seen=np.full((heads, len(rows)), call.keys, dtype=np.int64),
             kernels=kernels,
         )
@@ -142,43 +137,33 @@ class FlatRows:
         scores, work = self.memory.pieces(shape, self.operands.key)
         kernels.product(query, self.operands.key[:, span], scores)
         if hidden is not None:
-            self._visible_squares(scores, work, sums, found, some, hidden)
-        else:
-            self._squares(scores, work, sums, found, some)
-        kernels.extremes(scores, sums["least"], sums["greatest"])
-        if self.wanted.histogram:
-            many = None if hidden is None else found.seen[:, some]
-            self._histogram(scores, sums, many, work, counter)
-        if self.wanted.softmax:
-            kernels.subtract(scores, sums["greatest"][..., None], scores)
-            if hidden is not None:
-                hidden.put_out(scores)
-            exact = self._softmax(scores, work, sums, hidden, starts=span.start == 0)
+            found.seen[:, some] = hidden.visible(shape)
+            hidden.leave_out(scores)
+            total = host(kernels.namespace.sum(scores, axis=-1))
+            found.mean[:, some] = total / np.maximum(found.seen[:, some], 1)
+        rows = FewRows(
+            scores,
+            work,
+            sums,
+            mean=found.mean[:, some],
+            seen=found.seen[:, some],
+            hidden=hidden,
+            kernels=kernels,
+        )
+        found.taken[:, some] = rows.squares()
+        error, softmax = self.operands.error, self.wanted.softmax
+        # Over the scores, while they are in the cache, unless what follows needs them and memory.
+        early = self.wanted.histogram and softmax and kernels.dots_need_spare(scores)
+        if early:
+            rows.histogram(error, counter, work)
+        if softmax:
+            found.top[:, some], exact = rows.exponentials(starts=span.start == 0)
             found.exact += [((head, row + some.start), better) for (head, row), better in exact]
-
-    def _squares(self, scores: Array, work: Array, sums: Sums, found: Found, some: slice) -> None:
-        """Sum the squares of rows that see all keys, without what their mean has in them."""
-        kernels, mean = self.memory.kernels, found.mean[:, some]
-        kernels.squares(scores, work, sums["squares"])
-        part = mean * mean * (self.call.keys / _NEGLIGIBLE)
-        if (part > sums.host("squares")).any():
-            kernels.subtract(scores, kernels.as_array(mean, scores)[..., None], scores)
-            found.taken[:, some] = mean
-            kernels.squares(scores, work, sums["squares"])
-
-    def _visible_squares(
-        self, scores: Array, work: Array, sums: Sums, found: Found, some: slice, hidden: Hidden
-    ) -> None:
-        """Take the mean of what is visible off scores, put 0 over the rest, and sum squares."""
-        kernels = self.memory.kernels
-        found.seen[:, some] = hidden.visible(tuple(scores.shape))
-        hidden.leave_out(scores)
-        total = host(kernels.namespace.sum(scores, axis=-1))
-        mean = found.mean[:, some] = total / np.maximum(found.seen[:, some], 1)
-        kernels.subtract(scores, kernels.as_array(mean, scores)[..., None], scores)
-        hidden.leave_out(scores)
-        found.taken[:, some] = mean
-        kernels.squares(scores, work, sums["squares"])
+            rows.products(scores)
+        if self.wanted.histogram and not early:
+            rows.histogram(error, counter, scores)
+        if softmax:
+            rows.powers()
 
     def _hidden(
         self, rows: Integers, reach: tuple[Integers, Integers]
@@ -191,7 +176,7 @@ class FlatRows:
         begin = min(int(np.min(first)), call.keys - 1)
         span = slice(begin, max(int(np.max(past)), begin + 1))
         place = operands.element, operands.heads
-        return hidden_by(call, *place, rows, reach, span, operands.key, self._edges), span
+        return hidden_by(call, *place, rows, reach, span, operands.key, self.memory.edges), span
 
     def _gaps(self, head: int, rows: Integers) -> Floats:
         """Return how far the scores of rows are below the largest; ∞ where a key is hidden."""
@@ -205,59 +190,3 @@ class FlatRows:
             ones = to_numpy(shown.ones)[head if shown.ones.shape[0] > 1 else 0]
             scores[:, keys] = np.where(ones > 0.0, scores[:, keys], -np.inf)
         return np.asarray(np.max(scores, axis=-1, keepdims=True) - scores)
-
-    def _histogram(
-        self, scores: Array, sums: Sums, seen: Integers | None, work: Array, counter: CodeCounter
-    ) -> None:
-        """Count standardised scores."""
-        kernels, keys = self.memory.kernels, int(scores.shape[-1])
-        variance = sums.host("squares") / (keys if seen is None else np.maximum(seen, 1))
-        flat = variance <= (self.operands.error / math.log(sums.base)) ** 2
-        elsewhere: Any = 0
-        if seen is not None or flat.any():
-            # What does not count stands at the mean, and so does every score of a flat row.
-            counted = np.zeros_like(flat, dtype=np.int64) + (keys if seen is None else seen)
-            counted[flat] = 0
-            elsewhere = np.sum(keys - counted, axis=-1)
-            variance = np.where(counted > 0, variance, np.inf)
-        inverse = _PER_UNIT / np.sqrt(variance)
-        kernels.multiply(scores, kernels.as_array(inverse, scores)[..., None], work)
-        work += _MIDDLE
-        least, greatest = sums.host("least") * inverse, sums.host("greatest") * inverse
-        if least.min() < 0.5 - _MIDDLE or greatest.max() > _MIDDLE - 0.5:
-            # Whole parts up to this are the last bin's.
-            kernels.clip(work, 0.0, HISTOGRAM_BINS - 0.5)
-        counter.add(work, less=elsewhere, at=_MIDDLE)
-
-    def _softmax(
-        self, gaps: Array, work: Array, sums: Sums, hidden: Hidden | None, *, starts: bool
-    ) -> list[tuple[tuple[Any, ...], dict[str, Floats]]]:
-        """Sum exponentials; gaps are lost. Return sums without a largest where it matters."""
-        kernels = self.memory.kernels
-        kernels.weights(gaps, sums.base, work, sums["largest"])
-        if hidden is not None:
-            hidden.leave_out(work)
-        sums["first"][...] = work[..., 0] if starts else 0.0
-        kernels.dots(work, gaps, gaps, sums["weighted_gaps"])
-        _powers(work, gaps, kernels, sums)
-        # Leaving the largest out costs a pass, and matters only where it dwarfs the others.
-        dwarfs = sums.host("others") < 2.0 * sums.host("largest")
-        if not dwarfs.any():
-            return []
-        dwarfed = np.nonzero(dwarfs)
-        some = work[tuple(kernels.as_index(each, work) for each in dwarfed)]
-        kernels.zero_largest(some)
-        names = EXPONENTIALS[-3:]
-        better = kernels.empty((len(names), int(some.shape[0])), some)
-        _powers(
-            some, kernels.empty(some.shape, some), kernels, dict(zip(names, better, strict=True))
-        )
-        return [(dwarfed, dict(zip(names, host(better), strict=True)))]
-
-
-def _powers(work: Array, spare: Array, kernels: Kernels, sums: dict[str, Array]) -> None:
-    """Sum numbers, their squares and their cubes."""
-    kernels.sums(work, sums["others"])
-    kernels.multiply(work, work, spare)
-    kernels.sums(spare, sums["other_squares"])
-    kernels.dots(work, spare, spare, sums["other_cubes"])

@@ -12,20 +12,22 @@ import numpy as np
 import numpy.typing as npt
 
 from rootdk._lib.arrays import Array
+from rootdk.engines.hiding import Edges
 from rootdk.engines.hostarrays import host
 from rootdk.engines.kernels import Kernels
 from rootdk.stats.block import Floats, Integers
 
 SCORES = ("squares", "greatest", "least")
-EXPONENTIALS = ("largest", "first", "weighted_gaps", "others", "other_squares", "other_cubes")
+EXPONENTIALS = ("largest", "first", "weighted_scores", "others", "other_squares", "other_cubes")
 _PLACES = {name: place for place, name in enumerate(SCORES + EXPONENTIALS)}
 
 
 class Memory(threading.local):
-    """Two pieces of memory for scores in each thread, made when first asked for."""
+    """Two pieces of memory for scores in each thread, made when first asked for, and edges."""
 
     def __init__(self, kernels: Kernels) -> None:
         self.kernels = kernels
+        self.edges: Edges = {}
         self._whole: Array | None = None
         self._shaped: tuple[tuple[int, int, int], Array, Array] | None = None
 
@@ -75,6 +77,8 @@ class Found:
         Of scores, and of exponentials times any number of the row, ``largest``.
     mean, taken : array of float64, shape (num_heads, rows)
         The mean of the scores, and how much was taken off them before they were summed.
+    top : array of float64, shape (num_heads, rows)
+        The largest number of which an exponential was taken.
     seen : array of int64, shape (num_heads, rows)
         Visible keys.
     exact : list of (indices, dict of str to array)
@@ -85,6 +89,7 @@ class Found:
     sums: Array
     mean: Floats
     taken: Floats
+    top: Floats
     seen: Integers
     kernels: Kernels
     exact: list[tuple[tuple[Any, ...], dict[str, Floats]]] = field(default_factory=list)
@@ -111,15 +116,18 @@ class Found:
         return found
 
     def _relative(self, sums: dict[str, Floats]) -> list[tuple[str, Floats]]:
-        one = sums["largest"]
+        one, unit = sums["largest"], math.log(self.base)
+        gaps = (sums["weighted_scores"] - self.top * sums["others"]) / one
         found = {
             "first": sums["first"] / one,
-            "weighted_gaps": sums["weighted_gaps"] / one * math.log(self.base),
+            "weighted_gaps": np.minimum(gaps, 0.0) * unit,
             "others": np.maximum(sums["others"] / one - 1.0, 0.0),
             "other_squares": np.maximum(sums["other_squares"] / one**2 - 1.0, 0.0),
             "other_cubes": np.maximum(sums["other_cubes"] / one**3 - 1.0, 0.0),
         }
         for where, better in self.exact:
-            for power, (name, values) in enumerate(better.items(), start=1):
+            powers = zip(better.items(), (1, 1, 2, 3), strict=True)
+            for (name, values), power in powers:
                 found[name][where] = values / one[where] ** power
+            found["weighted_gaps"][where] *= unit
         return list(found.items())

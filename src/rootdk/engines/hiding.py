@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from rootdk._lib.arrays import Array, to_numpy
+from rootdk._lib.arrays import Array, Dtype, to_numpy
 from rootdk.engines.call import Call
 from rootdk.engines.kernels import kernels_of
 from rootdk.stats.block import Integers
@@ -44,33 +44,26 @@ def part_of(
     return part[..., span] if part.shape[2] > 1 else part
 
 
-DEPTH = -64.0
-"""What is added to scores that are left out of the softmax, so that none is the largest.
-
-Their exponentials are a normal number still, since others take longer, until they are made 0.
-"""
-
-
 class Shown:
     """What rows see of some keys.
 
     Attributes
     ----------
-    ones, depths : array, shape (heads or 1, rows, keys)
-        1 and 0 for a key that is seen; 0 and DEPTH for others.
+    ones : array, shape (heads or 1, rows, keys)
+        1 for a key that is seen, 0 for others.
     """
 
     def __init__(self, ones: Array) -> None:
         self.ones = ones
 
     @cached_property
-    def depths(self) -> Array:
-        """DEPTH for each key that is not seen."""
-        return (1.0 - self.ones) * DEPTH
+    def absent(self) -> Array:
+        """1 for each key that is not seen, 0 for others."""
+        return 1.0 - self.ones
 
 
-Edges: TypeAlias = dict[tuple[bytes, bytes, int], Shown]
-"""What rows see of a range of keys, by where they begin and end in it, and its length."""
+Edges: TypeAlias = dict[tuple[bytes, bytes, int, Dtype], Shown]
+"""What rows see of a range of keys, by where they begin and end in it, and its length and dtype."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +91,11 @@ class Hidden:
             of_part = scores[..., keys]
             of_part *= shown.ones
 
-    def put_out(self, scores: Array) -> None:
-        """Add so much to what is not seen that it is never the largest."""
+    def fill(self, scores: Array, values: Array) -> None:
+        """Write values, (heads, rows, 1), over what is not seen, where 0 stands."""
+        kernels = kernels_of(scores)
         for keys, shown in self.parts:
-            of_part = scores[..., keys]
-            of_part += shown.depths
+            kernels.add_products(scores[..., keys], shown.absent, values)
 
 
 def hidden_by(
@@ -142,7 +135,7 @@ def _shown(
     """Return what rows see of a range of keys."""
     many = stop - start
     first, past = (np.minimum(np.maximum(end - start, 0), many) for end in (first, past))
-    place = (first.tobytes(), past.tobytes(), many)
+    place = (first.tobytes(), past.tobytes(), many, like.dtype)
     if place not in known:
         position = np.arange(many)
         within = (position >= first[:, None]) & (position < past[:, None])

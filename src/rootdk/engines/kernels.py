@@ -59,6 +59,14 @@ class Kernels(Protocol):
         """
         ...
 
+    def dots_need_spare(self, array: Array) -> bool:
+        """Tell whether sums of products of an array write over the spare memory."""
+        ...
+
+    def add_products(self, array: Array, left: Array, right: Array) -> None:
+        """Add the products of elements of two arrays to one, in place."""
+        ...
+
     def extremes(self, array: Array, least: Array, greatest: Array) -> None:
         """Write the least and the greatest along the last dimension."""
         ...
@@ -67,10 +75,13 @@ class Kernels(Protocol):
         """Return the base of the exponentials that are the quickest for an array: e or 2."""
         ...
 
-    def weights(self, gaps: Array, base: float, out: Array, largest: Array) -> None:
-        """Write the exponentials of gaps times any number for each row, and the largest of them.
+    def weights(
+        self, scores: Array, base: float, out: Array, greatest: Array | None, largest: Array
+    ) -> None:
+        """Write the exponentials of scores times any number for each row, and the largest of them.
 
-        The largest gap of a row is 0, or what is written for the row means nothing.
+        The greatest score of each row is given, or it is 0, or what is written for the row means
+        nothing.
         """
         ...
 

@@ -66,6 +66,14 @@ class NumpyKernels:
             some = slice(start, start + _ONE_DOT)
             out += np.vecdot(left[..., some], right[..., some])
 
+    def dots_need_spare(self, array: Array) -> bool:
+        """Tell whether sums of products write over the spare memory."""
+        return False
+
+    def add_products(self, array: Array, left: Array, right: Array) -> None:
+        """Add the products of elements of two arrays to one, in place."""
+        array += left * right
+
     def extremes(self, array: Array, least: Array, greatest: Array) -> None:
         """Write the least and the greatest along the last dimension."""
         np.min(array, axis=-1, out=least)
@@ -75,10 +83,13 @@ class NumpyKernels:
         """Return the base of the exponentials that are the quickest for an array: e or 2."""
         return 2.0 if array.dtype == np.float32 and _has_lanes("exp2") else math.e
 
-    def weights(self, gaps: Array, base: float, out: Array, largest: Array) -> None:
-        """Write the exponentials of gaps, of which the largest is 1."""
-        (np.exp2 if base == 2.0 else np.exp)(gaps, out=out)
-        largest[...] = 1.0
+    def weights(
+        self, scores: Array, base: float, out: Array, greatest: Array | None, largest: Array
+    ) -> None:
+        """Write the exponentials of scores, and the largest of them."""
+        power = np.exp2 if base == 2.0 else np.exp
+        power(scores, out=out)
+        largest[...] = 1.0 if greatest is None else power(greatest)
 
     def clip(self, array: Array, least: float, greatest: float) -> None:
         """Limit elements, in place."""

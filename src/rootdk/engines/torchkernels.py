@@ -83,6 +83,14 @@ class TorchKernels:
         torch.mul(left, right, out=spare)
         torch.sum(spare, -1, out=out)
 
+    def dots_need_spare(self, array: Array) -> bool:
+        """Tell whether sums of products write over the spare memory."""
+        return not _has_one_thread(array)
+
+    def add_products(self, array: Array, left: Array, right: Array) -> None:
+        """Add the products of elements of two arrays to one, in place."""
+        array.addcmul_(left, right)
+
     def extremes(self, array: Array, least: Array, greatest: Array) -> None:
         """Write the least and the greatest along the last dimension."""
         import torch
@@ -94,17 +102,20 @@ class TorchKernels:
         """Return the base of the exponentials that are the quickest for an array: e or 2."""
         return NumpyKernels().base(array.numpy()) if _has_one_thread(array) else math.e
 
-    def weights(self, gaps: Array, base: float, out: Array, largest: Array) -> None:
-        """Write exponentials of gaps, or their softmax, and the largest."""
+    def weights(
+        self, scores: Array, base: float, out: Array, greatest: Array | None, largest: Array
+    ) -> None:
+        """Write exponentials of scores, or their softmax, and the largest."""
         import torch
 
-        if base == 2.0 or _has_one_thread(gaps):
+        if base == 2.0 or _has_one_thread(scores):
             # Quicker than torch's, and runs on one thread.
-            NumpyKernels().weights(gaps.numpy(), base, out.numpy(), largest.numpy())
+            top = None if greatest is None else greatest.numpy()
+            NumpyKernels().weights(scores.numpy(), base, out.numpy(), top, largest.numpy())
             return
         # Quicker than the exponential. What the sum that it divides by is off by is in the
         # largest, too.
-        torch.softmax(gaps, -1, out=out)
+        torch.softmax(scores, -1, out=out)
         torch.amax(out, -1, out=largest)
 
     def clip(self, array: Array, least: float, greatest: float) -> None:

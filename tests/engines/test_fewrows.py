@@ -1,0 +1,110 @@
+"""Few rows at a time: what is left among scores, and what was taken off, is in no number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+torch = pytest.importorskip("torch")
+
+from rootdk import measure  # noqa: E402
+from rootdk.engines import compiled, operands, plain  # noqa: E402
+
+HEADS, LENGTH, DEPTH = 3, 120, 8
+
+ORDERS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "causal": {"causal": "bottom_right"},
+    "window": {"causal": "top_left", "window": (30, 0)},
+    "mask": {},
+}
+
+
+@pytest.fixture(autouse=True)
+def few_rows_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "fits", lambda call: False)
+    monkeypatch.setattr(operands, "SMALL", 0)
+    monkeypatch.setattr(plain, "FLAT_TILE", HEADS * LENGTH * 25)
+
+
+@pytest.fixture(params=["numpy", "one thread", "two threads"])
+def given(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """What turns arrays of NumPy into those of a library, with so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2 if request.param == "two threads" else 1)
+    yield np.asarray if request.param == "numpy" else torch.from_numpy
+    torch.set_num_threads(before)
+
+
+def entries(kind: str, rng: np.random.Generator) -> list[np.ndarray]:
+    query, key = rng.normal(size=(2, 1, HEADS, LENGTH, DEPTH))
+    if kind == "large":  # scores of up to some hundred
+        query *= 40.0
+    elif kind == "drifting":  # the keys that a row sees have a mean far from that of all
+        key += np.linspace(-9.0, 9.0, LENGTH)[:, None]
+    elif kind == "flat":
+        query[:, :, ::3] = 0.0
+    elif kind == "one-sided":  # no score is on the other side of 0
+        query, key = np.abs(query) + 0.1, np.abs(key) + np.linspace(0.0, 5.0, LENGTH)[:, None]
+    elif kind == "dominated":
+        key[:, :, 7] *= 30.0
+    return [query.astype(np.float32), key.astype(np.float32)]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", ["plain", "large", "drifting", "flat", "one-sided", "dominated"])
+def test_the_numbers_are_those_of_the_reference(
+    kind: str, order: str, given: Any, rng: np.random.Generator
+) -> None:
+    arrays, arguments = [given(each) for each in entries(kind, rng)], dict(ORDERS[order])
+    if order == "mask":
+        mask = rng.random((1, HEADS, LENGTH, LENGTH)) < 0.6
+        mask[:, :, 4], mask[:, :, 5, 1:] = False, False
+        arguments["mask"] = given(mask)
+    mine = measure(*arrays, **arguments, engine="blocked")
+    theirs = measure(*arrays, **arguments, engine="reference")
+    assert f"float32, 25×{LENGTH}" in mine.engine
+    largest = np.max(np.abs([theirs["min_score"], theirs["max_score"]]))
+    for name in set(theirs.quantities) - {"score_histogram", "sample_rows"}:
+        of_scores = largest if "score" in name or name == "logsumexp" else 1.0
+        assert_allclose(
+            mine[name], theirs[name], rtol=2e-5, atol=2e-6 * of_scores, equal_nan=True, err_msg=name
+        )
+    counts, right = mine["score_histogram"], theirs["score_histogram"]
+    assert_allclose(np.sum(counts, axis=-1), np.sum(right, axis=-1))
+    # But for one in a thousand, which roundings take over a border between two bins.
+    assert np.all(np.sum(np.abs(counts - right), axis=-1) <= 1e-3 * np.sum(right, axis=-1) + 2)
+
+
+def test_the_entropy_of_a_row_that_one_key_takes_keeps_its_digits(
+    given: Any, rng: np.random.Generator
+) -> None:
+    query, key = rng.normal(1.0, 0.05, size=(2, 1, HEADS, LENGTH, DEPTH))
+    key[:, :, :-1] *= -1.0
+    arrays = [given(each.astype(np.float32)) for each in (query, key)]
+    # Scores are up to 10 above their mean: not so large that they are taken from the largest.
+    mine = measure(*arrays, engine="blocked", scale=10.0 / (2 * DEPTH))
+    theirs = measure(*arrays, engine="reference", scale=10.0 / (2 * DEPTH))
+    assert np.all(theirs["entropy_nats"] < 0.1)
+    for name in ("entropy_nats", "jacobian_trace", "jacobian_norm"):
+        assert_allclose(mine[name], theirs[name], rtol=1e-5, err_msg=name)
+
+
+def test_heads_of_two_arithmetics_share_no_edges(
+    given: Any, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores of the second head are too large for float32, those of the others are not."""
+    monkeypatch.setattr(plain, "TILE", 1)  # a head at a time
+    query, key = rng.normal(size=(2, 1, HEADS, LENGTH, DEPTH))
+    query[:, 1] *= 1e4
+    arrays = [given(each.astype(np.float32)) for each in (query, key)]
+    for order in ("causal", "window"):
+        mine = measure(*arrays, **ORDERS[order], engine="blocked")
+        theirs = measure(*arrays, **ORDERS[order], engine="reference")
+        assert "float32 and float64" in mine.engine
+        assert_allclose(mine["spread"], theirs["spread"], rtol=1e-5)
+        assert_allclose(mine["entropy_nats"], theirs["entropy_nats"], rtol=1e-4, atol=1e-12)
