@@ -84,14 +84,21 @@ class FewRows:
             kernels.squares(scores, self._work, sums["squares"])
             self._at = self._mean - host(rounded)
             left = self._seen * self._at**2
-        elif self._hidden is not None:
+        kernels.extremes(scores, sums["least"], sums["greatest"])
+        if self._hidden is not None and rounded is None and self._may_be_hidden():
             # The mean is neither the least nor the greatest.
             self._held = kernels.as_array(self._mean, scores)
             self._hidden.fill(scores, self._held[..., None])
-        kernels.extremes(scores, sums["least"], sums["greatest"])
+            kernels.extremes(scores, sums["least"], sums["greatest"])
         self._variance = (sums.host("squares") - left) / np.maximum(self._seen, 1)
         self._about = self._at
         return np.zeros_like(self._mean) if rounded is None else host(rounded)
+
+    def _may_be_hidden(self) -> bool:
+        """Tell whether an extreme may be the 0 that stands where scores are hidden."""
+        return bool(
+            np.any(self._sums.host("least") >= 0.0) or np.any(self._sums.host("greatest") <= 0.0)
+        )
 
     def histogram(self, error: float, counter: CodeCounter, out: Array) -> None:
         """Count standardised scores; of a row all of whose are within an error, none.
@@ -106,7 +113,7 @@ class FewRows:
         factor = kernels.as_array(inverse, scores)
         column = kernels.as_array(_MIDDLE - self._at * inverse, scores)
         kernels.multiply(scores, factor[..., None], out)
-        out += column[..., None]
+        kernels.add(out, column[..., None])
         least = (sums.host("least") - self._about) * inverse
         greatest = (sums.host("greatest") - self._about) * inverse
         if least.min() < 0.5 - _MIDDLE or greatest.max() > _MIDDLE - 0.5:

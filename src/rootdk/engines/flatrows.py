@@ -69,10 +69,10 @@ class FlatRows:
         """Return the numbers of rows, so many measured at a time."""
         call, operands, kernels = self.call, self.operands, self.memory.kernels
         heads = operands.heads.stop - operands.heads.start
-        entries = host(kernels.select(operands.query, rows, 1))
-        base = kernels.base(operands.key) if self.wanted.softmax else math.e
+        entries = host(kernels.select(self._query, rows, 1))
+        base = kernels.base(self._key) if self.wanted.softmax else math.e
         scale = call.scale / math.log(base)
-        scaled = kernels.as_array(entries * scale, operands.key)
+        scaled = kernels.as_array(entries * scale, self._key)
         names = len(SCORES) + len(EXPONENTIALS) * self.wanted.softmax
         # By vecdot: a product would wake NumPy's threads, which then wait in a loop that burns.
         # Keys are centred, and so are the scores of a row that sees them all, but for rounding.
@@ -80,7 +80,7 @@ class FlatRows:
         mean *= scale / call.keys
         found = Found(
             base=base,
-            sums=kernels.empty((names, heads, len(rows)), operands.key),
+            sums=kernels.empty((names, heads, len(rows)), self._key),
             mean=mean,
             taken=np.zeros_like(mean),
             top=np.zeros_like(mean),
@@ -120,7 +120,15 @@ class FlatRows:
     @cached_property
     def _total_of_keys(self) -> Floats:
         xp = self.memory.kernels.namespace
-        return host(xp.sum(self.operands.key, axis=-2, dtype=xp.float64))
+        return host(xp.sum(self._key, axis=-2, dtype=xp.float64))
+
+    @cached_property
+    def _query(self) -> Array:
+        return self.memory.kernels.own(self.operands.query)
+
+    @cached_property
+    def _key(self) -> Array:
+        return self.memory.kernels.own(self.operands.key)
 
     def _measure(
         self,
@@ -134,12 +142,13 @@ class FlatRows:
         kernels, (hidden, span) = self.memory.kernels, seen
         sums = found.some(some)
         shape = (int(query.shape[0]), some.stop - some.start, span.stop - span.start)
-        scores, work = self.memory.pieces(shape, self.operands.key)
-        kernels.product(query, self.operands.key[:, span], scores)
+        scores, work = self.memory.pieces(shape, self._key)
+        kernels.product(query, self._key[:, span], scores)
         if hidden is not None:
-            found.seen[:, some] = hidden.visible(shape)
+            found.seen[:, some] = hidden.seen
             hidden.leave_out(scores)
-            total = host(kernels.namespace.sum(scores, axis=-1))
+            kernels.sums(scores, sums["squares"])  # which are not there yet
+            total = sums.host("squares")
             found.mean[:, some] = total / np.maximum(found.seen[:, some], 1)
         rows = FewRows(
             scores,
@@ -176,16 +185,18 @@ class FlatRows:
         begin = min(int(np.min(first)), call.keys - 1)
         span = slice(begin, max(int(np.max(past)), begin + 1))
         place = operands.element, operands.heads
-        return hidden_by(call, *place, rows, reach, span, operands.key, self.memory.edges), span
+        return hidden_by(call, place, rows, reach, span, self._key, self.memory.edges), span
 
     def _gaps(self, head: int, rows: Integers) -> Floats:
         """Return how far the scores of rows are below the largest; ∞ where a key is hidden."""
-        operands, kernels = self.operands, self.memory.kernels
-        entries = host(kernels.select(operands.query[head], rows, 0))
-        query = kernels.as_array(entries * self.call.scale, operands.key)
+        kernels = self.memory.kernels
+        entries = host(kernels.select(self._query[head], rows, 0))
+        query = kernels.as_array(entries * self.call.scale, self._key)
         hidden, span = self._hidden(rows, self.call.reach(rows))
-        key = operands.key[head if operands.key.shape[0] > 1 else 0, span]
-        scores = to_numpy(kernels.namespace.matmul(query, key.mT))
+        key = self._key[head if self._key.shape[0] > 1 else 0, span]
+        product = kernels.empty((len(rows), int(key.shape[0])), self._key)
+        kernels.product(query, key, product)
+        scores = to_numpy(product)
         for keys, shown in () if hidden is None else hidden.parts:
             ones = to_numpy(shown.ones)[head if shown.ones.shape[0] > 1 else 0]
             scores[:, keys] = np.where(ones > 0.0, scores[:, keys], -np.inf)

@@ -27,7 +27,7 @@ class Memory(threading.local):
 
     def __init__(self, kernels: Kernels) -> None:
         self.kernels = kernels
-        self.edges: Edges = {}
+        self.edges = Edges(kernels)
         self._whole: Array | None = None
         self._shaped: tuple[tuple[int, int, int], Array, Array] | None = None
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
 from rootdk._lib.arrays import Array, Dtype, to_numpy
 from rootdk.engines.call import Call
-from rootdk.engines.kernels import kernels_of
+from rootdk.engines.kernels import Kernels, kernels_of
 from rootdk.stats.block import Integers
 
 
@@ -62,8 +61,36 @@ class Shown:
         return 1.0 - self.ones
 
 
-Edges: TypeAlias = dict[tuple[bytes, bytes, int, Dtype], Shown]
-"""What rows see of a range of keys, by where they begin and end in it, and its length and dtype."""
+class Edges:
+    """What rows see of ranges of keys, remembered: edges of rows in causal order all look alike.
+
+    Parameters
+    ----------
+    kernels : Kernels
+        The library of the scores.
+    """
+
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
+        self._known: dict[tuple[bytes, bytes, int, Dtype], Shown] = {}
+
+    def shown(self, reach: tuple[Integers, Integers], keys: slice, like: Array) -> Shown:
+        """Return what rows see of a range of keys, in numbers of the dtype of an array."""
+        many = keys.stop - keys.start
+        first, past = (np.minimum(np.maximum(end - keys.start, 0), many) for end in reach)
+        place = (first.tobytes(), past.tobytes(), many, like.dtype)
+        if place not in self._known:
+            position = np.arange(many)
+            within = (position >= first[:, None]) & (position < past[:, None])
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            ones = self.kernels.as_array(within.astype(np.float64), like)
+            self._known[place] = Shown(ones[None])
+        return self._known[place]
+
+
+_KNOWN = 4
+"""Edges that are remembered."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,76 +103,55 @@ class Hidden:
         Visible keys of each row.
     parts : list of (slice, Shown)
         Ranges of keys, and what rows see of them.
+    kernels : Kernels
+        The library of the scores.
     """
 
     seen: Integers
     parts: list[tuple[slice, Shown]]
-
-    def visible(self, shape: tuple[int, ...]) -> Integers:
-        """Return visible keys of each row, (heads, rows)."""
-        return np.broadcast_to(self.seen, shape[:2])
+    kernels: Kernels
 
     def leave_out(self, scores: Array) -> None:
         """Write 0 over what is not seen."""
         for keys, shown in self.parts:
             of_part = scores[..., keys]
-            of_part *= shown.ones
+            self.kernels.multiply(of_part, shown.ones, of_part)
 
     def fill(self, scores: Array, values: Array) -> None:
         """Write values, (heads, rows, 1), over what is not seen, where 0 stands."""
-        kernels = kernels_of(scores)
         for keys, shown in self.parts:
-            kernels.add_products(scores[..., keys], shown.absent, values)
+            self.kernels.add_products(scores[..., keys], shown.absent, values)
 
 
 def hidden_by(
     call: Call,
-    element: int,
-    heads: slice,
+    place: tuple[int, slice],
     rows: Integers,
     reach: tuple[Integers, Integers],
     span: slice,
     like: Array,
-    known: Edges,
+    edges: Edges,
 ) -> Hidden:
-    """Return what rows do not see of a range of keys; numbers are of the dtype of an array."""
-    xp, (first, past) = call.xp, reach
+    """Return what rows of an element's heads do not see of a range of keys.
+
+    Numbers are of the dtype of an array.
+    """
+    kernels, (first, past) = edges.kernels, reach
     if call.mask is not None:
-        mask = mask_of(call, element, heads, rows, span)
+        mask = mask_of(call, *place, rows, span)
         assert mask is not None
-        seen = to_numpy(xp.count_nonzero(mask, axis=-1)).astype(np.int64)
-        return Hidden(seen, [(slice(None), Shown(xp.astype(mask, like.dtype)))])
-    edges = [(span.start, int(np.max(first))), (int(np.min(past)), span.stop)]
-    if edges[0][1] > edges[1][0]:
-        edges = [(span.start, span.stop)]
+        seen = to_numpy(call.xp.count_nonzero(mask, axis=-1)).astype(np.int64)
+        ones = kernels.namespace.astype(kernels.own(mask), like.dtype)
+        return Hidden(seen, [(slice(None), Shown(ones))], kernels)
+    ends = [(span.start, int(np.max(first))), (int(np.min(past)), span.stop)]
+    if ends[0][1] > ends[1][0]:
+        ends = [(span.start, span.stop)]
     parts = [
         (
             slice(start - span.start, stop - span.start),
-            _shown(first, past, start, stop, like, known),
+            edges.shown(reach, slice(start, stop), like),
         )
-        for start, stop in edges
+        for start, stop in ends
         if start < stop
     ]
-    return Hidden((past - first)[None], parts)
-
-
-def _shown(
-    first: Integers, past: Integers, start: int, stop: int, like: Array, known: Edges
-) -> Shown:
-    """Return what rows see of a range of keys."""
-    many = stop - start
-    first, past = (np.minimum(np.maximum(end - start, 0), many) for end in (first, past))
-    place = (first.tobytes(), past.tobytes(), many, like.dtype)
-    if place not in known:
-        position = np.arange(many)
-        within = (position >= first[:, None]) & (position < past[:, None])
-        if len(known) >= _KNOWN:
-            known.clear()
-        # Edges of rows in causal order all look alike.
-        ones = kernels_of(like).as_array(within.astype(np.float64), like)
-        known[place] = Shown(ones[None])
-    return known[place]
-
-
-_KNOWN = 4
-"""Edges that are remembered."""
+    return Hidden((past - first)[None], parts, kernels)

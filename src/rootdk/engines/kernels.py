@@ -20,6 +20,10 @@ class Kernels(Protocol):
         """The array API namespace of the library."""
         ...
 
+    def own(self, array: Array) -> Array:
+        """Return an array as the others take it, of the same values and mostly the same memory."""
+        ...
+
     def dot(self, left: Array, right: Array) -> Array:
         """Return the sums of products along the last dimension."""
         ...
@@ -42,6 +46,10 @@ class Kernels(Protocol):
 
     def multiply(self, left: Array, right: Array, out: Array) -> None:
         """Write products of elements."""
+        ...
+
+    def add(self, array: Array, other: Array) -> None:
+        """Add elements, in place."""
         ...
 
     def sums(self, array: Array, out: Array) -> None:

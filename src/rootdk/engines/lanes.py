@@ -14,6 +14,8 @@ from typing import Any
 
 from rootdk._lib.arrays import is_torch
 from rootdk.engines.call import Call, isolated
+from rootdk.engines.kernels import Kernels, kernels_of
+from rootdk.engines.onethread import OneThreadKernels
 from rootdk.engines.workers import ALONE, Workers, available, hired_beside
 
 MOST = 4
@@ -40,6 +42,14 @@ class Lanes:
     def count(self) -> int:
         """How many lanes there are."""
         return self.workers.threads
+
+    @property
+    def kernels(self) -> Kernels:
+        """What computes in each."""
+        query = self.call.query
+        if is_torch(query) and query.device.type == "cpu" and self.each == 1:
+            return OneThreadKernels()
+        return kernels_of(query)
 
     @property
     def alone(self) -> Lanes:

@@ -26,6 +26,10 @@ class NumpyKernels:
         """NumPy's array API namespace."""
         return array_api_compat.numpy
 
+    def own(self, array: Array) -> Array:
+        """Return the array."""
+        return array
+
     def dot(self, left: Array, right: Array) -> Array:
         """Return the sums of products along the last dimension."""
         # Not vecdot: it may add float32 in one long chain, and lose digits over many keys.
@@ -50,6 +54,10 @@ class NumpyKernels:
     def multiply(self, left: Array, right: Array, out: Array) -> None:
         """Write products of elements."""
         np.multiply(left, right, out=out)
+
+    def add(self, array: Array, other: Array) -> None:
+        """Add elements, in place."""
+        array += other
 
     def sums(self, array: Array, out: Array) -> None:
         """Write the sums along the last dimension."""

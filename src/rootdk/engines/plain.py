@@ -12,7 +12,6 @@ from rootdk.engines.call import Call
 from rootdk.engines.fill import empty_states, update
 from rootdk.engines.flatrows import FlatRows, Wanted
 from rootdk.engines.flatsums import Memory
-from rootdk.engines.kernels import kernels_of
 from rootdk.engines.lanes import Lanes, lanes_for
 from rootdk.engines.operands import Operands, block_of, operands_of
 from rootdk.engines.rowblock import RowBlock
@@ -50,7 +49,7 @@ def run(call: Call, names: set[str]) -> tuple[dict[str, Statistic], str]:
         by_head = len(tasks) >= 2 * lanes.count
         outer, inner = (lanes, lanes.alone) if by_head else (lanes.alone, lanes)
         tile = max(2 * FLAT_TILE // max(lanes.count, 2), 1)
-        work = _Work(call, names, inner, tile, Memory(kernels_of(call.query)))
+        work = _Work(call, names, inner, tile, Memory(lanes.kernels))
         done = list(outer.map(work.measure, tasks))
     if not done:
         return dict(empty_states(names, call.num_heads)), f"{call.library}, nothing to compute"

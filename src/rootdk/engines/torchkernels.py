@@ -24,6 +24,10 @@ class TorchKernels:
 
         return array_api_compat.torch
 
+    def own(self, array: Array) -> Array:
+        """Return the tensor."""
+        return array
+
     def dot(self, left: Array, right: Array) -> Array:
         """Return the sums of products along the last dimension."""
         import torch
@@ -56,6 +60,10 @@ class TorchKernels:
 
         torch.mul(left, right, out=out)
 
+    def add(self, array: Array, other: Array) -> None:
+        """Add elements, in place."""
+        array.add_(other)
+
     def sums(self, array: Array, out: Array) -> None:
         """Write the sums along the last dimension."""
         import torch
@@ -67,7 +75,8 @@ class TorchKernels:
         import torch
 
         if _has_one_thread(array):
-            self.dots(array, array, spare, out)
+            # In one pass.
+            NumpyKernels().squares(array.numpy(), spare, out.numpy())
             return
         torch.linalg.vector_norm(array, dim=-1, out=out)
         torch.square(out, out=out)
@@ -76,16 +85,12 @@ class TorchKernels:
         """Write the sums of products along the last dimension."""
         import torch
 
-        if _has_one_thread(left):
-            # In one pass.
-            NumpyKernels().dots(left.numpy(), right.numpy(), spare, out.numpy())
-            return
         torch.mul(left, right, out=spare)
         torch.sum(spare, -1, out=out)
 
     def dots_need_spare(self, array: Array) -> bool:
         """Tell whether sums of products write over the spare memory."""
-        return not _has_one_thread(array)
+        return True
 
     def add_products(self, array: Array, left: Array, right: Array) -> None:
         """Add the products of elements of two arrays to one, in place."""
@@ -100,19 +105,14 @@ class TorchKernels:
 
     def base(self, array: Array) -> float:
         """Return the base of the exponentials that are the quickest for an array: e or 2."""
-        return NumpyKernels().base(array.numpy()) if _has_one_thread(array) else math.e
+        return math.e
 
     def weights(
         self, scores: Array, base: float, out: Array, greatest: Array | None, largest: Array
     ) -> None:
-        """Write exponentials of scores, or their softmax, and the largest."""
+        """Write the softmax of scores, and the largest of it."""
         import torch
 
-        if base == 2.0 or _has_one_thread(scores):
-            # Quicker than torch's, and runs on one thread.
-            top = None if greatest is None else greatest.numpy()
-            NumpyKernels().weights(scores.numpy(), base, out.numpy(), top, largest.numpy())
-            return
         # Quicker than the exponential. What the sum that it divides by is off by is in the
         # largest, too.
         torch.softmax(scores, -1, out=out)

@@ -1,0 +1,80 @@
+"""Kernels for tensors in main memory that torch computes on with one thread.
+
+Arrays are NumPy's, whose views cost a tenth of torch's and do not hand the interpreter to another
+thread; each pass over scores is done by whichever of the two takes less time for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rootdk._lib.arrays import Array, is_torch, to_numpy
+from rootdk.engines.numpykernels import NumpyKernels
+from rootdk.engines.torchkernels import TorchKernels
+from rootdk.stats.block import Integers
+
+
+class OneThreadKernels(NumpyKernels):
+    """Kernels for NumPy arrays, which torch may work on."""
+
+    def own(self, array: Array) -> Array:
+        """Return a tensor as a NumPy array, of the same memory where it can be."""
+        return to_numpy(array) if is_torch(array) else array
+
+    def subtract(self, array: Array, about: Array, out: Array) -> Array:
+        """Write a difference to an array of the dtype to compute in, and return it."""
+        _TORCH.subtract(_tensor(array), _tensor(about), _tensor(out))
+        return out
+
+    def product(self, left: Array, right: Array, out: Array) -> None:
+        """Write the products of the rows of two arrays of matrices."""
+        # NumPy's would wake its own threads, which then wait in a loop that burns.
+        _TORCH.product(_tensor(left), _tensor(right), _tensor(out))
+
+    def multiply(self, left: Array, right: Array, out: Array) -> None:
+        """Write products of elements."""
+        _TORCH.multiply(_tensor(left), _tensor(right), _tensor(out))
+
+    def add(self, array: Array, other: Array) -> None:
+        """Add elements, in place."""
+        _TORCH.add(_tensor(array), _tensor(other))
+
+    def add_products(self, array: Array, left: Array, right: Array) -> None:
+        """Add the products of elements of two arrays to one, in place."""
+        _TORCH.add_products(_tensor(array), _tensor(left), _tensor(right))
+
+    def sums(self, array: Array, out: Array) -> None:
+        """Write the sums along the last dimension."""
+        _TORCH.sums(_tensor(array), _tensor(out))
+
+    def extremes(self, array: Array, least: Array, greatest: Array) -> None:
+        """Write the least and the greatest along the last dimension."""
+        _TORCH.extremes(_tensor(array), _tensor(least), _tensor(greatest))
+
+    def clip(self, array: Array, least: float, greatest: float) -> None:
+        """Limit elements, in place."""
+        _TORCH.clip(_tensor(array), least, greatest)
+
+    def bytes_for(self, shape: tuple[int, ...], like: Array) -> Array:
+        """Return memory of one byte for each element."""
+        return np.empty(shape, dtype=np.int8)  # as torch's
+
+    def codes(self, array: Array, out: Array) -> Array:
+        """Write the whole part of numbers from 0 up to HISTOGRAM_BINS to bytes; return them."""
+        _TORCH.codes(_tensor(array), _tensor(out))
+        return out
+
+    def count_codes(self, codes: Array) -> Integers:
+        """Return how often each code occurs, (num_heads, HISTOGRAM_BINS)."""
+        return _TORCH.count_codes(_tensor(codes))
+
+
+_TORCH = TorchKernels()
+
+
+def _tensor(array: Array) -> Any:
+    import torch
+
+    return torch.from_numpy(array)
