@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rootdk._lib.arrays import Array
-from rootdk.engines.kernels import Kernels
+from rootdk.engines.flatsums import Memory
 from rootdk.stats.block import HISTOGRAM_BINS, Integers
 
 _TOGETHER = 2**21
@@ -20,15 +20,16 @@ class CodeCounter:
 
     Attributes
     ----------
-    kernels, heads
-        The library of the numbers, and how many heads there are.
+    memory, heads
+        Where codes are kept, and how many heads there are.
     """
 
-    kernels: Kernels
+    memory: Memory
     heads: int
     _counts: Integers = field(init=False)
     _codes: Array | None = None
     _filled: int = 0
+    _less: list[tuple[Integers, Integers]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._counts = np.zeros((self.heads, HISTOGRAM_BINS), dtype=np.int64)
@@ -45,20 +46,24 @@ class CodeCounter:
             self._count()
             room = max(_TOGETHER // max(self.heads, 1), many)
             if self._codes is None or self._codes.shape[1] < many:
-                self._codes = self.kernels.bytes_for((self.heads, room), numbers)
+                self._codes = self.memory.codes(self.heads, room, numbers)
         here = self._codes[:, self._filled : self._filled + many]
-        self.kernels.codes(numbers, here.reshape(numbers.shape))
+        self.memory.kernels.codes(numbers, here.reshape(numbers.shape))
         self._filled += many
         if less is not None and at is not None:
-            head = np.arange(self.heads)[:, None]
-            np.subtract.at(self._counts, (head, at), less)
+            self._less.append((np.broadcast_to(less, at.shape), at))
 
     def counts(self) -> Integers:
         """Return how often each occurred, (num_heads, HISTOGRAM_BINS)."""
         self._count()
+        if self._less:
+            less, at = (np.concatenate(each, axis=1) for each in zip(*self._less, strict=True))
+            head = np.arange(self.heads)[:, None]
+            np.subtract.at(self._counts, (head, at), less)
+            self._less.clear()
         return self._counts
 
     def _count(self) -> None:
         if self._codes is not None and self._filled:
-            self._counts += self.kernels.count_codes(self._codes[:, : self._filled])
+            self._counts += self.memory.kernels.count_codes(self._codes[:, : self._filled])
         self._filled = 0

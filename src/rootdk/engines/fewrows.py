@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -69,11 +70,11 @@ class FewRows:
         self._at = mean  # where the mean of a row stands among its scores, as they are by now
         self._held: Array | None = None  # what stands where scores are hidden, if not 0
 
-    def squares(self) -> Floats:
-        """Sum the squares of scores, and find extremes; return what was taken off each row."""
+    def squares(self) -> Floats | None:
+        """Sum squares of scores, find extremes; return what was taken off each row, if anything."""
         kernels, scores, sums = self._kernels, self._scores, self._sums
         kernels.squares(scores, self._work, sums["squares"])
-        left = self._seen * self._mean**2
+        left = self._mean * self._mean * self._seen
         rounded = None
         if (left > 0.5 * sums.host("squares")).any():
             # Most of the squares would be the mean's, and digits lost with them.
@@ -83,7 +84,7 @@ class FewRows:
                 self._hidden.leave_out(scores)
             kernels.squares(scores, self._work, sums["squares"])
             self._at = self._mean - host(rounded)
-            left = self._seen * self._at**2
+            left = self._at * self._at * self._seen
         kernels.extremes(scores, sums["least"], sums["greatest"])
         if self._hidden is not None and rounded is None and self._may_be_hidden():
             # The mean is neither the least nor the greatest.
@@ -92,13 +93,12 @@ class FewRows:
             kernels.extremes(scores, sums["least"], sums["greatest"])
         self._variance = (sums.host("squares") - left) / np.maximum(self._seen, 1)
         self._about = self._at
-        return np.zeros_like(self._mean) if rounded is None else host(rounded)
+        return None if rounded is None else host(rounded)
 
     def _may_be_hidden(self) -> bool:
         """Tell whether an extreme may be the 0 that stands where scores are hidden."""
-        return bool(
-            np.any(self._sums.host("least") >= 0.0) or np.any(self._sums.host("greatest") <= 0.0)
-        )
+        least, greatest = self._sums.host("least"), self._sums.host("greatest")
+        return bool(least.max() >= 0.0 or greatest.min() <= 0.0)
 
     def histogram(self, error: float, counter: CodeCounter, out: Array) -> None:
         """Count standardised scores; of a row all of whose are within an error, none.
@@ -107,9 +107,13 @@ class FewRows:
         """
         kernels, scores, sums = self._kernels, self._scores, self._sums
         keys = int(scores.shape[-1])
-        flat = self._variance <= (error / np.log(sums.base)) ** 2
-        counted = np.where(flat, 0, self._seen)
-        inverse = _PER_UNIT / np.sqrt(np.where(counted > 0, self._variance, np.inf))
+        counted, variance = self._seen, self._variance
+        # So that nothing is divided by 0: a row that sees nothing has no variance.
+        flat = variance <= (error / math.log(sums.base)) ** 2
+        if flat.any():
+            counted = np.where(flat, 0, counted)
+            variance = np.where(flat, np.inf, variance)
+        inverse = _PER_UNIT / np.sqrt(variance)
         factor = kernels.as_array(inverse, scores)
         column = kernels.as_array(_MIDDLE - self._at * inverse, scores)
         kernels.multiply(scores, factor[..., None], out)
@@ -119,14 +123,13 @@ class FewRows:
         if least.min() < 0.5 - _MIDDLE or greatest.max() > _MIDDLE - 0.5:
             # Whole parts up to this are the last bin's.
             kernels.clip(out, 0.0, HISTOGRAM_BINS - 0.5)
-        less = keys - counted
-        if self._hidden is None and not less.any():
+        if self._hidden is None and counted is self._seen:
             counter.add(out)
             return
         # What does not count was computed as all else was, so it is in the bin that it is in here.
         place = to_numpy(column if self._held is None else self._held * factor + column)
         bins = np.clip(place, 0.0, HISTOGRAM_BINS - 0.5).astype(np.int64)
-        counter.add(out, less=less, at=bins)
+        counter.add(out, less=keys - counted, at=bins)
 
     def exponentials(self, *, starts: bool) -> tuple[Floats, list[Better]]:
         """Sum exponentials; return each row's largest number of which one was taken.
@@ -134,8 +137,8 @@ class FewRows:
         And sums that take the place of others, for rows whose largest dwarfs the others.
         """
         kernels, scores, work, sums = self._kernels, self._scores, self._work, self._sums
-        hidden, top = self._hidden, sums.host("greatest").astype(np.float64)
-        if np.max(np.abs(top), initial=0.0) <= _SMALL:
+        hidden, top = self._hidden, sums.host("greatest")
+        if top.max() <= _SMALL and top.min() >= -_SMALL:
             kernels.weights(scores, sums.base, work, sums["greatest"], sums["largest"])
         else:
             kernels.subtract(scores, sums["greatest"][..., None], scores)
@@ -178,7 +181,7 @@ class FewRows:
         yield (heads, rows), dict(zip(names, host(better), strict=True))
 
 
-def _powers(work: Array, spare: Array, kernels: Kernels, sums: dict[str, Any]) -> None:
+def _powers(work: Array, spare: Array, kernels: Kernels, sums: Sums | dict[str, Any]) -> None:
     kernels.multiply(work, work, spare)
     kernels.sums(spare, sums["other_squares"])
     kernels.dots(work, spare, spare, sums["other_cubes"])

@@ -21,7 +21,7 @@ from rootdk.engines.call import Call
 from rootdk.engines.codecounter import CodeCounter
 from rootdk.engines.fewrows import FewRows
 from rootdk.engines.flatsums import EXPONENTIALS, SCORES, Found, Memory
-from rootdk.engines.hiding import Hidden, hidden_by
+from rootdk.engines.hiding import Edges, Hidden, Reach
 from rootdk.engines.hostarrays import by_head, host
 from rootdk.engines.operands import Operands
 from rootdk.engines.priority import priorities
@@ -87,11 +87,11 @@ class FlatRows:
             seen=np.full((heads, len(rows)), call.keys, dtype=np.int64),
             kernels=kernels,
         )
-        counter = CodeCounter(kernels, heads)
-        reach = call.reach(rows)
+        counter = CodeCounter(self.memory, heads)
+        reach, edges = call.reach(rows), self.memory.edges
         for start in range(0, len(rows), step):
             some = slice(start, min(start + step, len(rows)))
-            seen = self._hidden(rows[some], (reach[0][some], reach[1][some]))
+            seen = self._hidden(rows[some], (reach[0][some], reach[1][some]), edges)
             self._measure(seen, some, scaled[:, some], found, counter)
         offset = call.scale * np.vecdot(entries, operands.centre[:, None])
         columns: dict[str, Any] = found.columns
@@ -159,7 +159,9 @@ class FlatRows:
             hidden=hidden,
             kernels=kernels,
         )
-        found.taken[:, some] = rows.squares()
+        taken = rows.squares()
+        if taken is not None:
+            found.taken[:, some] = taken
         error, softmax = self.operands.error, self.wanted.softmax
         # Over the scores, while they are in the cache, unless what follows needs them and memory.
         early = self.wanted.histogram and softmax and kernels.dots_need_spare(scores)
@@ -174,25 +176,19 @@ class FlatRows:
         if softmax:
             rows.powers()
 
-    def _hidden(
-        self, rows: Integers, reach: tuple[Integers, Integers]
-    ) -> tuple[Hidden | None, slice]:
+    def _hidden(self, rows: Integers, reach: Reach, edges: Edges) -> tuple[Hidden | None, slice]:
         """Return what rows do not see of a range of keys, if anything, and the range."""
         call, operands = self.call, self.operands
         if call.mask is None and not call.ordered:
             return None, slice(0, call.keys)
-        first, past = reach
-        begin = min(int(np.min(first)), call.keys - 1)
-        span = slice(begin, max(int(np.max(past)), begin + 1))
-        place = operands.element, operands.heads
-        return hidden_by(call, place, rows, reach, span, self._key, self.memory.edges), span
+        return edges.hidden(call, (operands.element, operands.heads), rows, reach, self._key)
 
     def _gaps(self, head: int, rows: Integers) -> Floats:
         """Return how far the scores of rows are below the largest; ∞ where a key is hidden."""
         kernels = self.memory.kernels
         entries = host(kernels.select(self._query[head], rows, 0))
         query = kernels.as_array(entries * self.call.scale, self._key)
-        hidden, span = self._hidden(rows, self.call.reach(rows))
+        hidden, span = self._hidden(rows, self.call.reach(rows), Edges(kernels))
         key = self._key[head if self._key.shape[0] > 1 else 0, span]
         product = kernels.empty((len(rows), int(key.shape[0])), self._key)
         kernels.product(query, key, product)

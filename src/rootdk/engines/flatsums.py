@@ -19,30 +19,43 @@ from rootdk.stats.block import Floats, Integers
 
 SCORES = ("squares", "greatest", "least")
 EXPONENTIALS = ("largest", "first", "weighted_scores", "others", "other_squares", "other_cubes")
+_SHAPES = 64
+"""Shapes that views of the pieces are remembered in: other heads have the same ones."""
+
 _PLACES = {name: place for place, name in enumerate(SCORES + EXPONENTIALS)}
 
 
 class Memory(threading.local):
-    """Two pieces of memory for scores in each thread, made when first asked for, and edges."""
+    """Two pieces of memory for scores in each thread, and what else its heads may share."""
 
     def __init__(self, kernels: Kernels) -> None:
         self.kernels = kernels
         self.edges = Edges(kernels)
         self._whole: Array | None = None
-        self._shaped: tuple[tuple[int, int, int], Array, Array] | None = None
+        self._shaped: dict[tuple[int, int, int], tuple[Array, Array]] = {}
+        self._codes: Array | None = None
 
     def pieces(self, shape: tuple[int, int, int], like: Array) -> tuple[Array, Array]:
         """Return both, of a shape."""
         size = shape[0] * shape[1] * shape[2]
         if self._whole is None or self._whole.shape[1] < size or self._whole.dtype != like.dtype:
-            self._whole, self._shaped = self.kernels.empty((2, size), like), None
-        if self._shaped is None or self._shaped[0] != shape:
+            self._whole, self._shaped = self.kernels.empty((2, size), like), {}
+        if shape not in self._shaped:
+            if len(self._shaped) >= _SHAPES:
+                self._shaped.clear()
             first, second = (self._whole[at, :size].reshape(shape) for at in (0, 1))
-            self._shaped = shape, first, second
-        return self._shaped[1], self._shaped[2]
+            self._shaped[shape] = first, second
+        return self._shaped[shape]
+
+    def codes(self, heads: int, most: int, like: Array) -> Array:
+        """Return memory for so many bytes of each head, at least, where an array is."""
+        size = heads * most
+        if self._codes is None or self._codes.shape[0] < size:
+            self._codes = self.kernels.bytes_for((size,), like)
+        return self._codes[:size].reshape((heads, most))
 
 
-class Sums(dict[str, Array]):
+class Sums:
     """Sums of a few rows by name, to be written where the scores are, and read on the host.
 
     Parameters
@@ -56,9 +69,12 @@ class Sums(dict[str, Array]):
     """
 
     def __init__(self, sums: Array, kernels: Kernels, base: float) -> None:
-        super().__init__(zip(_PLACES, sums, strict=False))
+        self._sums = sums
         self._shared = kernels.shared(sums)
         self.base = base
+
+    def __getitem__(self, name: str) -> Array:
+        return self._sums[_PLACES[name]]
 
     def host(self, name: str) -> npt.NDArray[Any]:
         """Return what has been written by now."""

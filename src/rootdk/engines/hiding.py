@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -43,6 +44,10 @@ def part_of(
     return part[..., span] if part.shape[2] > 1 else part
 
 
+Reach: TypeAlias = tuple[Integers, Integers]
+"""The first key that each of some rows may see, and the one past its last."""
+
+
 class Shown:
     """What rows see of some keys.
 
@@ -59,38 +64,6 @@ class Shown:
     def absent(self) -> Array:
         """1 for each key that is not seen, 0 for others."""
         return 1.0 - self.ones
-
-
-class Edges:
-    """What rows see of ranges of keys, remembered: edges of rows in causal order all look alike.
-
-    Parameters
-    ----------
-    kernels : Kernels
-        The library of the scores.
-    """
-
-    def __init__(self, kernels: Kernels) -> None:
-        self.kernels = kernels
-        self._known: dict[tuple[bytes, bytes, int, Dtype], Shown] = {}
-
-    def shown(self, reach: tuple[Integers, Integers], keys: slice, like: Array) -> Shown:
-        """Return what rows see of a range of keys, in numbers of the dtype of an array."""
-        many = keys.stop - keys.start
-        first, past = (np.minimum(np.maximum(end - keys.start, 0), many) for end in reach)
-        place = (first.tobytes(), past.tobytes(), many, like.dtype)
-        if place not in self._known:
-            position = np.arange(many)
-            within = (position >= first[:, None]) & (position < past[:, None])
-            if len(self._known) >= _KNOWN:
-                self._known.clear()
-            ones = self.kernels.as_array(within.astype(np.float64), like)
-            self._known[place] = Shown(ones[None])
-        return self._known[place]
-
-
-_KNOWN = 4
-"""Edges that are remembered."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,35 +96,94 @@ class Hidden:
             self.kernels.add_products(scores[..., keys], shown.absent, values)
 
 
-def hidden_by(
+class Edges:
+    """What rows see of ranges of keys, remembered: edges of rows in causal order all look alike.
+
+    Parameters
+    ----------
+    kernels : Kernels
+        The library of the scores.
+
+    """
+
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
+        self._of_rows: dict[tuple[bytes, Dtype], tuple[Hidden, slice]] = {}
+        self._known: dict[tuple[bytes, bytes, int, Dtype], Shown] = {}
+
+    def _shown(self, reach: Reach, keys: slice, like: Array) -> Shown:
+        """Return what rows see of a range of keys, in numbers of the dtype of an array."""
+        many = keys.stop - keys.start
+        first, past = (np.minimum(np.maximum(end - keys.start, 0), many) for end in reach)
+        place = (first.tobytes(), past.tobytes(), many, like.dtype)
+        if place not in self._known:
+            position = np.arange(many)
+            within = (position >= first[:, None]) & (position < past[:, None])
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+                self._of_rows.clear()  # so that these hold no edges beside those
+            ones = self.kernels.as_array(within.astype(np.float64), like)
+            self._known[place] = Shown(ones[None])
+        return self._known[place]
+
+    def hidden(
+        self, call: Call, place: tuple[int, slice], rows: Integers, reach: Reach, like: Array
+    ) -> tuple[Hidden, slice]:
+        """Return what rows of an element's heads do not see of a range of keys, and the range.
+
+        Numbers are of the dtype of an array.
+        """
+        if call.mask is not None:
+            return _masked(call, place, rows, reach, like, self.kernels)
+        known = rows.tobytes(), like.dtype
+        if known not in self._of_rows:
+            found = self._ordered(call, reach, like)
+            if len(self._of_rows) >= _ROWS:
+                self._of_rows.clear()
+            self._of_rows[known] = found
+        return self._of_rows[known]
+
+    def _ordered(self, call: Call, reach: Reach, like: Array) -> tuple[Hidden, slice]:
+        span, (first, past) = _span(call, reach), reach
+        ends = [(span.start, int(np.max(first))), (int(np.min(past)), span.stop)]
+        if ends[0][1] > ends[1][0]:
+            ends = [(span.start, span.stop)]
+        parts = [
+            (
+                slice(start - span.start, stop - span.start),
+                self._shown(reach, slice(start, stop), like),
+            )
+            for start, stop in ends
+            if start < stop
+        ]
+        return Hidden((past - first)[None], parts, self.kernels), span
+
+
+_KNOWN = 4
+"""Edges that are remembered."""
+
+_ROWS = 64
+"""Blocks of rows whose hidden keys are remembered: other heads have the same ones."""
+
+
+def _span(call: Call, reach: Reach) -> slice:
+    """Return the range of keys that rows may see, one at least."""
+    first, past = reach
+    start = min(int(np.min(first)), call.keys - 1)
+    return slice(start, max(int(np.max(past)), start + 1))
+
+
+def _masked(
     call: Call,
     place: tuple[int, slice],
     rows: Integers,
-    reach: tuple[Integers, Integers],
-    span: slice,
+    reach: Reach,
     like: Array,
-    edges: Edges,
-) -> Hidden:
-    """Return what rows of an element's heads do not see of a range of keys.
-
-    Numbers are of the dtype of an array.
-    """
-    kernels, (first, past) = edges.kernels, reach
-    if call.mask is not None:
-        mask = mask_of(call, *place, rows, span)
-        assert mask is not None
-        seen = to_numpy(call.xp.count_nonzero(mask, axis=-1)).astype(np.int64)
-        ones = kernels.namespace.astype(kernels.own(mask), like.dtype)
-        return Hidden(seen, [(slice(None), Shown(ones))], kernels)
-    ends = [(span.start, int(np.max(first))), (int(np.min(past)), span.stop)]
-    if ends[0][1] > ends[1][0]:
-        ends = [(span.start, span.stop)]
-    parts = [
-        (
-            slice(start - span.start, stop - span.start),
-            edges.shown(reach, slice(start, stop), like),
-        )
-        for start, stop in ends
-        if start < stop
-    ]
-    return Hidden((past - first)[None], parts, kernels)
+    kernels: Kernels,
+) -> tuple[Hidden, slice]:
+    span = _span(call, reach)
+    mask = mask_of(call, *place, rows, span)
+    assert mask is not None
+    seen = to_numpy(call.xp.count_nonzero(mask, axis=-1)).astype(np.int64)
+    ones = kernels.namespace.astype(kernels.own(mask), like.dtype)
+    return Hidden(seen, [(slice(None), Shown(ones))], kernels), span

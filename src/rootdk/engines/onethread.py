@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from rootdk._lib.arrays import Array, is_torch, to_numpy
 from rootdk.engines.numpykernels import NumpyKernels
 from rootdk.engines.torchkernels import TorchKernels
@@ -22,6 +20,10 @@ class OneThreadKernels(NumpyKernels):
     def own(self, array: Array) -> Array:
         """Return a tensor as a NumPy array, of the same memory where it can be."""
         return to_numpy(array) if is_torch(array) else array
+
+    def empty(self, shape: tuple[int, ...], like: Array) -> Array:
+        """Return memory of the dtype of another array, aligned as vector registers like it."""
+        return _tensor(like).new_empty(shape).numpy()
 
     def subtract(self, array: Array, about: Array, out: Array) -> Array:
         """Write a difference to an array of the dtype to compute in, and return it."""
@@ -59,7 +61,7 @@ class OneThreadKernels(NumpyKernels):
 
     def bytes_for(self, shape: tuple[int, ...], like: Array) -> Array:
         """Return memory of one byte for each element."""
-        return np.empty(shape, dtype=np.int8)  # as torch's
+        return _TORCH.bytes_for(shape, _tensor(like)).numpy()
 
     def codes(self, array: Array, out: Array) -> Array:
         """Write the whole part of numbers from 0 up to HISTOGRAM_BINS to bytes; return them."""

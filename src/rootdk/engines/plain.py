@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import NamedTuple
 
 from rootdk.engines import flatrows
 from rootdk.engines.call import Call
-from rootdk.engines.fill import empty_states, update
+from rootdk.engines.fill import empty_states, grown, of_blocks
 from rootdk.engines.flatrows import FlatRows, Wanted
 from rootdk.engines.flatsums import Memory
 from rootdk.engines.lanes import Lanes, lanes_for
@@ -17,7 +17,7 @@ from rootdk.engines.operands import Operands, block_of, operands_of
 from rootdk.engines.rowblock import RowBlock
 from rootdk.engines.rownumbers import SOFTMAX, RowNumbers, of_rows
 from rootdk.stats.block import Block
-from rootdk.stats.statistic import BlockStatistic, Statistic, statistics
+from rootdk.stats.statistic import BlockStatistic, Statistic
 
 TILE = 2**19
 """Scores in one block, unless a single row has more."""
@@ -36,31 +36,36 @@ class _Done(NamedTuple):
     """What is known of some heads of one batch element, and how it was found."""
 
     states: dict[str, BlockStatistic]
-    arithmetic: str
+    arithmetics: set[str]
     rows: int
 
 
 def run(call: Call, names: set[str]) -> tuple[dict[str, Statistic], str]:
     """Return the named statistics, and what ran, with nothing but the library of the arrays."""
     call = _with_a_key(call)
-    tasks = [(heads, element) for heads in _head_slices(call) for element in range(call.batch)]
+    lots = list(_head_slices(call))
     with lanes_for(call) as lanes:
         # Whole heads to a lane where there are enough of them, and rows of one otherwise.
-        by_head = len(tasks) >= 2 * lanes.count
+        by_head = len(lots) * call.batch >= 2 * lanes.count
         outer, inner = (lanes, lanes.alone) if by_head else (lanes.alone, lanes)
         tile = max(2 * FLAT_TILE // max(lanes.count, 2), 1)
         work = _Work(call, names, inner, tile, Memory(lanes.kernels))
+        groups = _groups(call, lots, outer.count)
+        tasks = [(group, element) for group in groups for element in range(call.batch)]
         done = list(outer.map(work.measure, tasks))
     if not done:
         return dict(empty_states(names, call.num_heads)), f"{call.library}, nothing to compute"
     starts = range(0, len(done), call.batch)
     parts = [reduce(_merged, (each.states for each in done[at:][: call.batch])) for at in starts]
-    known = statistics()
-    states: dict[str, Statistic] = {
-        name: known[name].stack([part[name] for part in parts]) for name in parts[0]
-    }
-    precision = " and ".join(sorted({each.arithmetic for each in done}))
-    return states, f"{call.library}, {precision}, {max(each.rows for each in done)}×{call.keys}"
+    precision = " and ".join(sorted(set().union(*(each.arithmetics for each in done))))
+    engine = f"{call.library}, {precision}, {max(each.rows for each in done)}×{call.keys}"
+    return dict(_beside(parts)), engine
+
+
+def _beside(parts: Sequence[dict[str, BlockStatistic]]) -> dict[str, BlockStatistic]:
+    """Return states of different heads as one of each name."""
+    known = of_blocks(set(parts[0]))
+    return {name: kind.stack([part[name] for part in parts]) for name, kind in known.items()}
 
 
 def _merged(
@@ -91,17 +96,28 @@ class _Work:
     tile: int
     memory: Memory
 
-    def measure(self, place: tuple[slice, int]) -> _Done:
-        """Return what is known of some heads of a batch element."""
-        heads, element = place
-        call, names = self.call, self.names
-        states = empty_states(names, heads.stop - heads.start)
-        operands = operands_of(call, element, heads)
-        flat = set(filter(of_rows, names)) if flatrows.fits(call, operands) else set()
-        states |= _updated(states, flat, self._flat(operands, flat))
-        states |= _updated(states, names - flat, _blocks(call, operands))
-        rows = _step(call, operands, self.tile if flat else TILE)
-        return _Done(states, operands.arithmetic, min(rows, len(call.rows)))
+    def measure(self, place: tuple[Sequence[slice], int]) -> _Done:
+        """Return what is known of some heads of a batch element, given in lots."""
+        lots, element = place
+        call, names = self.call, set(of_blocks(self.names))
+        operands = [operands_of(call, element, heads) for heads in lots]
+        fit = all(flatrows.fits(call, each) for each in operands)
+        if not fit and len(lots) > 1:
+            done = [self.measure(([heads], element)) for heads in lots]
+            return _Done(
+                _beside([each.states for each in done]),
+                set().union(*(each.arithmetics for each in done)),
+                max(each.rows for each in done),
+            )
+        heads = sum(each.heads.stop - each.heads.start for each in operands)
+        flat = set(filter(of_rows, names)) if fit else set[str]()
+        # Few statistics of many heads take less time than many of a few.
+        numbers = zip(*(self._flat(each, flat) for each in operands), strict=True)
+        states = _filled(flat, map(RowNumbers.beside, numbers), heads)
+        blocks = [_filled(names - flat, _blocks(call, each), each.heads) for each in operands]
+        states |= _beside(blocks)
+        rows = _step(call, operands[0], self.tile if fit else TILE)
+        return _Done(states, {each.arithmetic for each in operands}, min(rows, len(call.rows)))
 
     def _flat(self, operands: Operands, names: set[str]) -> Iterator[RowNumbers]:
         """Yield flat rows, in order."""
@@ -147,20 +163,32 @@ def _head_slices(call: Call) -> Iterator[slice]:
         yield slice(start, min(start + together, call.num_heads))
 
 
+def _groups(call: Call, lots: Sequence[slice], lanes: int) -> Iterator[Sequence[slice]]:
+    """Yield lots of heads whose numbers are few enough to be held at once, as many to each lane."""
+    many = max(len(call.rows), call.keys, 1)
+    of_lot = (lots[0].stop - lots[0].start) * many if lots else 1
+    together = max(TOGETHER // of_lot, 1)
+    rounds = -(-len(lots) // (together * lanes))
+    each = max(-(-len(lots) // max(rounds * lanes, 1)), 1)
+    for start in range(0, len(lots), each):
+        yield lots[start : start + each]
+
+
 def _step(call: Call, operands: Operands, scores: int) -> int:
     """Return how many rows make a block of so many scores."""
     heads = operands.heads.stop - operands.heads.start
     return int(max(scores // max(heads * call.keys, 1), 1))
 
 
-def _updated(
-    states: dict[str, BlockStatistic], names: set[str], blocks: Iterable[Block]
+def _filled(
+    names: set[str], blocks: Iterable[Block], heads: slice | int
 ) -> dict[str, BlockStatistic]:
-    """Return the named states with more blocks."""
-    chosen = {name: state for name, state in states.items() if name in names}
-    for block in blocks if chosen else ():
-        chosen = update(chosen, block)
-    return chosen
+    """Return the named states of blocks of some heads."""
+    states: dict[str, BlockStatistic] = {}
+    for block in blocks if names else ():
+        states = grown(states, names, block)
+    many = heads if isinstance(heads, int) else heads.stop - heads.start
+    return states or empty_states(names, many)
 
 
 def _blocks(call: Call, operands: Operands) -> Iterator[RowBlock]:

@@ -14,7 +14,7 @@ _STEPS = (
     (np.uint64(27), np.uint64(0x94D049BB133111EB)),
 )
 
-_TOGETHER = 2**16
+_TOGETHER = 2**15
 """Entries that are mixed at once, so that they stay in the cache."""
 
 

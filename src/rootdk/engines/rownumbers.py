@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn, Self
+
+import numpy as np
 
 from rootdk.engines.finiterows import FiniteRows
 from rootdk.engines.hostarrays import smallest_first
@@ -65,6 +68,32 @@ class RowNumbers(FiniteRows, SoftmaxFormulas):
         self._priorities = priorities
         self._histogram = histogram
         self._gaps = gaps
+
+    @classmethod
+    def beside(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of all heads of several, each of which has as many rows."""
+        if len(parts) == 1:
+            return parts[0]
+        ends = list(itertools.accumulate((len(part.visible_keys) for part in parts), initial=0))
+
+        def gaps(heads: Integers, rows: Integers) -> Iterator[Floats]:
+            places = np.searchsorted(heads, ends)
+            for part, first, (start, stop) in zip(
+                parts, ends, itertools.pairwise(places.tolist()), strict=False
+            ):
+                if start < stop:
+                    yield from part._gaps(heads[start:stop] - first, rows[start:stop])
+
+        return cls(
+            columns={
+                name: np.concatenate([part._columns[name] for part in parts])
+                for name in parts[0]._columns
+            },
+            visible_keys=np.concatenate([part.visible_keys for part in parts]),
+            priorities=np.concatenate([part.priorities for part in parts]),
+            histogram=np.concatenate([part.histogram for part in parts]),
+            gaps=gaps,
+        )
 
     def _gone(self) -> NoReturn:
         raise TypeError("the scores of this block are gone; only numbers of its rows are left")
