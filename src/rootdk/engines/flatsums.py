@@ -26,11 +26,21 @@ _PLACES = {name: place for place, name in enumerate(SCORES + EXPONENTIALS)}
 
 
 class Memory(threading.local):
-    """Two pieces of memory for scores in each thread, and what else its heads may share."""
+    """Two pieces of memory for scores in each thread, and what else its heads may share.
 
-    def __init__(self, kernels: Kernels) -> None:
+    Parameters
+    ----------
+    kernels : Kernels
+        The library of the scores.
+    room : int
+        Scores that each piece has room for, or as many as are asked for at once. Where rows see
+        ever more keys, memory that grew with them would be fetched from the system time and again.
+    """
+
+    def __init__(self, kernels: Kernels, room: int) -> None:
         self.kernels = kernels
         self.edges = Edges(kernels)
+        self._room = room
         self._whole: Array | None = None
         self._shaped: dict[tuple[int, int, int], tuple[Array, Array]] = {}
         self._codes: Array | None = None
@@ -39,7 +49,8 @@ class Memory(threading.local):
         """Return both, of a shape."""
         size = shape[0] * shape[1] * shape[2]
         if self._whole is None or self._whole.shape[1] < size or self._whole.dtype != like.dtype:
-            self._whole, self._shaped = self.kernels.empty((2, size), like), {}
+            room = max(size, self._room)
+            self._whole, self._shaped = self.kernels.empty((2, room), like), {}
         if shape not in self._shaped:
             if len(self._shaped) >= _SHAPES:
                 self._shaped.clear()

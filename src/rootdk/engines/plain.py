@@ -49,7 +49,7 @@ def run(call: Call, names: set[str]) -> tuple[dict[str, Statistic], str]:
         by_head = len(lots) * call.batch >= 2 * lanes.count
         outer, inner = (lanes, lanes.alone) if by_head else (lanes.alone, lanes)
         tile = max(2 * FLAT_TILE // max(lanes.count, 2), 1)
-        work = _Work(call, names, inner, tile, Memory(lanes.kernels))
+        work = _Work(call, names, inner, tile, Memory(lanes.kernels, min(tile, call.scores)))
         groups = _groups(call, lots, outer.count)
         tasks = [(group, element) for group in groups for element in range(call.batch)]
         done = list(outer.map(work.measure, tasks))
