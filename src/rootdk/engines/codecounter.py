@@ -51,7 +51,7 @@ class CodeCounter:
         self.memory.kernels.codes(numbers, here.reshape(numbers.shape))
         self._filled += many
         if less is not None and at is not None:
-            self._less.append((np.broadcast_to(less, at.shape), at))
+            self._less.append((less, at))
 
     def counts(self) -> Integers:
         """Return how often each occurred, (num_heads, HISTOGRAM_BINS)."""

@@ -11,6 +11,7 @@ import numpy as np
 from rootdk._lib.arrays import Array, Namespace, float_info, to_numpy
 from rootdk.engines import compiled
 from rootdk.engines.call import Call
+from rootdk.engines.kernels import kernels_of
 from rootdk.engines.workers import Workers, float32_at_least, hired, in_reach
 from rootdk.stats.block import Floats, Integers
 from rootdk.stats.statistic import Statistic
@@ -79,18 +80,31 @@ def _moments(array: Array, xp: Namespace, worth: int) -> _Moments:
     heads, rows, width = (int(size) for size in array.shape)
     if heads * rows * width >= worth and in_reach(array):
         return _compiled_moments(array)
-    moments = _nothing(heads)
-    step = max(_CHUNK // max(heads * width, 1), 1)
+    moments, kernels = _nothing(heads), kernels_of(array)
+    step = min(max(_CHUNK // max(heads * width, 1), 1), max(rows, 1))
+    like = xp.zeros((1,), dtype=xp.float64, device=array.device)
+    buffer, sums = kernels.empty((heads, step, width), like), kernels.empty((2, heads), like)
     for start in range(0, rows if heads * width else 0, step):
-        chunk = xp.astype(array[:, start : start + step], xp.float64)
-        mean = xp.mean(chunk, axis=(1, 2))
-        chunk -= mean[:, None, None]
-        # What rounding has left in the mean is taken out of the deviations again.
-        left = xp.mean(chunk, axis=(1, 2))
-        chunk *= chunk
-        m2 = xp.sum(chunk, axis=(1, 2)) - left * left * (chunk.shape[1] * width)
-        count = np.full(heads, chunk.shape[1] * width, dtype=np.int64)
-        moments = _merged(moments, (count, to_numpy(mean + left), np.maximum(to_numpy(m2), 0.0)))
+        chunk = buffer[:, : min(step, rows - start)]
+        chunk[...] = array[:, start : start + step]
+        count = int(chunk.shape[1]) * width
+        # About a mean of few entries, and of all where those were not like the others, so that
+        # what is taken off the squares is no more than half of them.
+        mean, left = np.zeros(heads), xp.mean(chunk[:, 0], axis=1)
+        for _ in range(2):
+            mean += to_numpy(left)
+            chunk -= left[:, None, None]
+            entries = chunk.reshape((heads, count))
+            kernels.sums(entries, sums[0])
+            kernels.squares(entries, buffer, sums[1])
+            left = sums[0] / count
+            total, squares = to_numpy(sums)
+            if not np.any(total * total > 0.5 * count * squares):
+                break
+        m2 = np.maximum(squares - total * total / count, 0.0)
+        moments = _merged(
+            moments, (np.full(heads, count, dtype=np.int64), mean + total / count, m2)
+        )
     return moments
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -120,7 +119,8 @@ class FewRows:
         kernels.add(out, column[..., None])
         least = (sums.host("least") - self._about) * inverse
         greatest = (sums.host("greatest") - self._about) * inverse
-        if least.min() < 0.5 - _MIDDLE or greatest.max() > _MIDDLE - 0.5:
+        beyond = least.min() < 0.5 - _MIDDLE or greatest.max() > _MIDDLE - 0.5
+        if beyond:
             # Whole parts up to this are the last bin's.
             kernels.clip(out, 0.0, HISTOGRAM_BINS - 0.5)
         if self._hidden is None and counted is self._seen:
@@ -128,8 +128,8 @@ class FewRows:
             return
         # What does not count was computed as all else was, so it is in the bin that it is in here.
         place = to_numpy(column if self._held is None else self._held * factor + column)
-        bins = np.clip(place, 0.0, HISTOGRAM_BINS - 0.5).astype(np.int64)
-        counter.add(out, less=keys - counted, at=bins)
+        place = np.clip(place, 0.0, HISTOGRAM_BINS - 0.5) if beyond else place
+        counter.add(out, less=keys - counted, at=place.astype(np.int64))
 
     def exponentials(self, *, starts: bool) -> tuple[Floats, list[Better]]:
         """Sum exponentials; return each row's largest number of which one was taken.
@@ -150,7 +150,7 @@ class FewRows:
             hidden.leave_out(work)
         sums["first"][...] = work[..., 0] if starts else 0.0
         kernels.sums(work, sums["others"])
-        return top, list(self._dwarfed(top))
+        return top, self._dwarfed(top)
 
     def products(self, spare: Array) -> None:
         """Sum the products of exponentials with scores; some memory is lost."""
@@ -160,12 +160,12 @@ class FewRows:
         """Sum squares and cubes of exponentials; scores are lost."""
         _powers(self._work, self._scores, self._kernels, self._sums)
 
-    def _dwarfed(self, top: Floats) -> Iterator[Better]:
+    def _dwarfed(self, top: Floats) -> list[Better]:
         # Leaving the largest out costs a pass, and matters only where it dwarfs the others.
         kernels, sums = self._kernels, self._sums
         dwarfs = sums.host("others") < 2.0 * sums.host("largest")
         if not dwarfs.any():
-            return
+            return []
         heads, rows = where = np.nonzero(dwarfs)
         index = tuple(kernels.as_index(each, self._work) for each in where)
         some, gaps = self._work[index], self._scores[index]
@@ -178,7 +178,7 @@ class FewRows:
         kernels.dots(some, gaps, spare, found["weighted_gaps"])
         kernels.sums(some, found["others"])
         _powers(some, spare, kernels, found)
-        yield (heads, rows), dict(zip(names, host(better), strict=True))
+        return [((heads, rows), dict(zip(names, host(better), strict=True)))]
 
 
 def _powers(work: Array, spare: Array, kernels: Kernels, sums: Sums | dict[str, Any]) -> None:
