@@ -6,7 +6,10 @@ thread; each pass over scores is done by whichever of the two takes less time fo
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from rootdk._lib.arrays import Array, is_torch, to_numpy
 from rootdk.engines.numpykernels import NumpyKernels
@@ -22,8 +25,14 @@ class OneThreadKernels(NumpyKernels):
         return to_numpy(array) if is_torch(array) else array
 
     def empty(self, shape: tuple[int, ...], like: Array) -> Array:
-        """Return memory of the dtype of another array, aligned as vector registers like it."""
-        return _tensor(like).new_empty(shape).numpy()
+        """Return memory of the dtype of another array, aligned as vector registers like it.
+
+        NumPy asks the system for huge pages, where there are any: fewer to fetch, and to find.
+        """
+        size = math.prod(shape) * like.dtype.itemsize
+        memory = np.empty(size + _ALIGNED, dtype=np.uint8)
+        start = -memory.ctypes.data % _ALIGNED
+        return memory[start : start + size].view(like.dtype).reshape(shape)
 
     def subtract(self, array: Array, about: Array, out: Array) -> Array:
         """Write a difference to an array of the dtype to compute in, and return it."""
@@ -74,6 +83,9 @@ class OneThreadKernels(NumpyKernels):
 
 
 _TORCH = TorchKernels()
+
+_ALIGNED = 64
+"""Bytes of the widest vector register, and of a line of the cache."""
 
 
 def _tensor(array: Array) -> Any:
