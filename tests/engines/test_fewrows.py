@@ -108,3 +108,21 @@ def test_heads_of_two_arithmetics_share_no_edges(
         assert "float32 and float64" in mine.engine
         assert_allclose(mine["spread"], theirs["spread"], rtol=1e-5)
         assert_allclose(mine["entropy_nats"], theirs["entropy_nats"], rtol=1e-4, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["all", "causal", "window"])
+def test_heads_whose_statistics_are_taken_together_keep_their_own_rows(
+    order: str, given: Any, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain, "TILE", 1)  # a head at a time
+    monkeypatch.setattr(plain, "TOGETHER", 2 * LENGTH)  # and two of three at once
+    query, key = entries("plain", rng)
+    arrays = [given(query * np.asarray([0.5, 1.0, 2.0], np.float32)[:, None, None]), given(key)]
+    mine = measure(*arrays, **ORDERS[order], engine="blocked")
+    theirs = measure(*arrays, **ORDERS[order], engine="reference")
+    for name in ("spread", "entropy_nats", "max_weight", "visible_scores"):
+        assert_allclose(mine[name], theirs[name], rtol=2e-5, err_msg=name)
+    for of_mine, of_theirs in zip(mine["sample_rows"], theirs["sample_rows"], strict=True):
+        assert len(of_mine) == len(of_theirs) == 8
+        for row, other in zip(of_mine, of_theirs, strict=True):
+            assert_allclose(row, other, rtol=1e-4)

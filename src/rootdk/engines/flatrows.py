@@ -74,10 +74,12 @@ class FlatRows:
         scale = call.scale / math.log(base)
         scaled = kernels.as_array(entries * scale, self._key)
         names = len(SCORES) + len(EXPONENTIALS) * self.wanted.softmax
-        # By vecdot: a product would wake NumPy's threads, which then wait in a loop that burns.
-        # Keys are centred, and so are the scores of a row that sees them all, but for rounding.
-        mean = np.vecdot(entries, self._total_of_keys[:, None])
-        mean *= scale / call.keys
+        mean = np.zeros((heads, len(rows)))
+        if not self._hides:
+            # Keys are centred, and so are the scores of a row that sees them all, but for rounding.
+            # By vecdot: a product would wake NumPy's threads, which then wait in a loop that burns.
+            mean += np.vecdot(entries, self._total_of_keys[:, None])
+            mean *= scale / call.keys
         found = Found(
             base=base,
             sums=kernels.empty((names, heads, len(rows)), self._key),
@@ -116,6 +118,10 @@ class FlatRows:
                 self._gaps(head, rows[some[at]]) for head, at in by_head(heads)
             ),
         )
+
+    @property
+    def _hides(self) -> bool:
+        return self.call.mask is not None or self.call.ordered
 
     @cached_property
     def _total_of_keys(self) -> Floats:
@@ -179,7 +185,7 @@ class FlatRows:
     def _hidden(self, rows: Integers, reach: Reach, edges: Edges) -> tuple[Hidden | None, slice]:
         """Return what rows do not see of a range of keys, if anything, and the range."""
         call, operands = self.call, self.operands
-        if call.mask is None and not call.ordered:
+        if not self._hides:
             return None, slice(0, call.keys)
         return edges.hidden(call, (operands.element, operands.heads), rows, reach, self._key)
 
