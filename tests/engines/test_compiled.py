@@ -112,3 +112,13 @@ def test_the_largest_norm_is_that_of_the_rows_asked_for(rng: np.random.Generator
     query[0, 1, 8, 0], query[0, 2, 5, 0] = np.nan, np.inf
     panels.largest_norms(query[0], some, found)
     assert_array_equal(np.isinf(found), [False, True, False, False])
+
+
+def test_small_scores_beside_large_ones_are_not_flat(rng: np.random.Generator) -> None:
+    """What rounding may be in those of some rows is more than all of the others'."""
+    query, key = arrays(rng)
+    query[:, :, ::2] *= 1e-4
+    query[:, :, 1] *= 30.0
+    mine = measure(query, key)
+    assert mine.engine.startswith("blocked (numba")
+    assert np.all(np.sum(mine["score_histogram"], axis=-1) == SHAPE[0] * SHAPE[2] ** 2)

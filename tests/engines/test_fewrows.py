@@ -126,3 +126,17 @@ def test_heads_whose_statistics_are_taken_together_keep_their_own_rows(
         assert len(of_mine) == len(of_theirs) == 8
         for row, other in zip(of_mine, of_theirs, strict=True):
             assert_allclose(row, other, rtol=1e-4)
+
+
+@pytest.mark.parametrize("small", ["heads", "rows"])
+def test_small_scores_beside_large_ones_are_not_flat(
+    small: str, given: Any, rng: np.random.Generator
+) -> None:
+    """What rounding may be in the large ones is more than all of theirs."""
+    query, key = entries("plain", rng)
+    query[:, 0 if small == "heads" else slice(None), :: 1 if small == "heads" else 2] *= 1e-4
+    query[:, 1, 1::2] *= 30.0
+    arrays = [given(query), given(key)]
+    mine = measure(*arrays, engine="blocked")
+    assert "float32" in mine.engine
+    assert np.all(np.sum(mine["score_histogram"], axis=-1) == LENGTH * LENGTH)

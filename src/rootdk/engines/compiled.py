@@ -219,8 +219,8 @@ class _Work:
 
     def _head(self, head: int, query: Any, largest: float, keys: Keys) -> Head:
         call = self.call
-        error = float_info("float32").eps * abs(call.scale) * math.sqrt(largest) * keys.largest
-        if not error <= LARGEST_ERROR:  # not so for NaN
+        error = float_info("float32").eps * keys.largest
+        if not error * abs(call.scale) * math.sqrt(largest) <= LARGEST_ERROR:  # not so for NaN
             raise UnfitError("scores are too large for float32")
         mask, bias = hidden(call, self.element, head)
         return Head(query=query, keys=keys, error=error, mask=mask, bias=bias, kernels=self.kernels)

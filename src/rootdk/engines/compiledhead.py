@@ -57,7 +57,7 @@ class Head:
     keys : Keys
         The keys.
     error : float
-        By how much a score may be off, to first order.
+        By how much a score may be off, to first order, as a part of the norm of its scaled query.
     mask, bias : array, shape (queries, keys) or (0, 0)
         Empty if there is none; the bias may be of a half type, and of one row for all.
     kernels : module

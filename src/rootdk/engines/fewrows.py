@@ -99,7 +99,7 @@ class FewRows:
         least, greatest = self._sums.host("least"), self._sums.host("greatest")
         return bool(least.max() >= 0.0 or greatest.min() <= 0.0)
 
-    def histogram(self, error: float, counter: CodeCounter, out: Array) -> None:
+    def histogram(self, error: Floats, counter: CodeCounter, out: Array) -> None:
         """Count standardised scores; of a row all of whose are within an error, none.
 
         They are written over some other memory, or over the scores.

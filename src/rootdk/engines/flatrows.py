@@ -86,6 +86,7 @@ class FlatRows:
             mean=mean,
             taken=np.zeros_like(mean),
             top=np.zeros_like(mean),
+            error=operands.error[:, rows],
             seen=np.full((heads, len(rows)), call.keys, dtype=np.int64),
             kernels=kernels,
         )
@@ -168,7 +169,7 @@ class FlatRows:
         taken = rows.squares()
         if taken is not None:
             found.taken[:, some] = taken
-        error, softmax = self.operands.error, self.wanted.softmax
+        error, softmax = found.error[:, some], self.wanted.softmax
         # Over the scores, while they are in the cache, unless what follows needs them and memory.
         early = self.wanted.histogram and softmax and kernels.dots_need_spare(scores)
         if early:

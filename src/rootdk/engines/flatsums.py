@@ -106,6 +106,8 @@ class Found:
         The mean of the scores, and how much was taken off them before they were summed.
     top : array of float64, shape (num_heads, rows)
         The largest number of which an exponential was taken.
+    error : array of float64, shape (num_heads, rows)
+        By how much a row's scores may be off.
     seen : array of int64, shape (num_heads, rows)
         Visible keys.
     exact : list of (indices, dict of str to array)
@@ -117,6 +119,7 @@ class Found:
     mean: Floats
     taken: Floats
     top: Floats
+    error: Floats
     seen: Integers
     kernels: Kernels
     exact: list[tuple[tuple[Any, ...], dict[str, Floats]]] = field(default_factory=list)

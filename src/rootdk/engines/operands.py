@@ -38,8 +38,8 @@ class Operands:
         The mean of the keys; 0 where it is not finite.
     finite : bool
         Whether every score is finite, and stays so when it is doubled a few times.
-    error : float
-        Rounding error of a score, to first order.
+    error : array of float64, shape (num_heads, queries)
+        Rounding error of a row's scores, to first order.
     arithmetic : str
         The dtype computed in.
     """
@@ -50,7 +50,7 @@ class Operands:
     key: Array
     centre: Floats
     finite: bool
-    error: float
+    error: Floats
     arithmetic: str
 
 
@@ -61,8 +61,10 @@ def operands_of(call: Call, element: int, heads: slice) -> Operands:
     key = _per_head(call.key[element], of_kv, kernels_of(call.query))
     for arithmetic in ("float32", "float64") if _may_be_float32(call) else ("float64",):
         centred, centre = _centred(key, arithmetic, call)
-        size = abs(call.scale) * _largest_norm(query, arithmetic, call)
-        size *= _largest_norm(centred, arithmetic, call)
+        norms = _norms(query, arithmetic, call)
+        largest = np.max(_norms(centred, arithmetic, call), axis=-1, keepdims=True, initial=0.0)
+        sizes = abs(call.scale) * norms * largest
+        size = float(np.max(sizes, initial=0.0))
         if float_info(arithmetic).eps * size <= LARGEST_ERROR:  # not so for NaN
             break
     limits = float_info(arithmetic)
@@ -73,7 +75,7 @@ def operands_of(call: Call, element: int, heads: slice) -> Operands:
         key=centred,
         centre=centre,
         finite=bool(np.isfinite(size)) and size < limits.max / 64.0,
-        error=4.0 * limits.eps * size if np.isfinite(size) else 0.0,
+        error=4.0 * limits.eps * np.where(np.isfinite(sizes), sizes, 0.0),
         arithmetic=arithmetic,
     )
 
@@ -106,13 +108,11 @@ def _per_head(key: Array, of_kv: Integers, kernels: Kernels) -> Array:
     return shared[kernels.as_index(of_kv - distinct[0], shared)]
 
 
-def _largest_norm(array: Array, arithmetic: str, call: Call) -> float:
-    """Return the largest Euclidean norm of a row of a (num_heads, rows, head_dim) array."""
+def _norms(array: Array, arithmetic: str, call: Call) -> Floats:
+    """Return the Euclidean norms of the rows of a (num_heads, rows, head_dim) array."""
     xp = call.xp
-    if 0 in array.shape:
-        return 0.0
     values = xp.astype(array, kernels_of(array).dtype(arithmetic), copy=False)
-    return float(xp.max(xp.linalg.vector_norm(values, axis=-1)))
+    return host(xp.linalg.vector_norm(values, axis=-1))
 
 
 def block_of(call: Call, operands: Operands, rows: Integers) -> RowBlock:
@@ -139,6 +139,6 @@ def block_of(call: Call, operands: Operands, rows: Integers) -> RowBlock:
         softcap=call.softcap,
         starts_at_first_key=span.start == 0 and span.stop > 0,
         tame=tame,
-        error=operands.error,
+        error=operands.error[:, rows],
     )
     return RowBlock(tile)

@@ -43,8 +43,8 @@ class Tile:
         Whether the range holds key 0.
     tame : bool
         Whether every score and every bias is known to be finite.
-    error : float
-        Largest rounding error of a score, as far as it is known: what is flat within it
+    error : array of float64, shape (num_heads, rows)
+        Largest rounding error of a row's scores, as far as it is known: what is flat within it
         is taken for flat.
     """
 
@@ -59,7 +59,7 @@ class Tile:
     softcap: float | None
     starts_at_first_key: bool
     tame: bool
-    error: float
+    error: Floats
 
     @cached_property
     def raw(self) -> Array:

@@ -99,17 +99,23 @@ def _gathered(
     centre: np.ndarray,
     entries: np.ndarray,
     offsets: np.ndarray,
+    norms: np.ndarray,
 ) -> None:
-    """Write scaled queries as ``[group][head_dim][ROWS]``, and what centring took from each."""
+    """Write scaled queries as ``[group][head_dim][ROWS]``.
+
+    And what centring took from the scores of each, and its norm.
+    """
     depth = query.shape[1]
     for place in range(-(-many // ROWS) * ROWS):
-        offset = 0.0
+        offset = squares = 0.0
         base = place // ROWS * ROWS * depth + place % ROWS
         for at in range(depth):
             entry = np.float64(query[rows[start + place], at]) if place < many else 0.0
             entries[base + at * ROWS] = np.float32(entry * scale)
             offset += entry * centre[at]
+            squares += entry * entry
         offsets[place] = scale * offset
+        norms[place] = abs(scale) * math.sqrt(squares)
 
 
 @compiled()
@@ -165,7 +171,7 @@ def _shape(
     start: int,
     stop: int,
     held_mean: float,
-    error: float,
+    flat: float,
     wanted: int,
     out: np.ndarray,
     codes: np.ndarray,
@@ -177,7 +183,7 @@ def _shape(
         m2 += np.float64(passes.squared_deviations(scores[low : min(low + SEGMENT, stop)], mean))
     out[_M2] = m2
     deviation = math.sqrt(m2 / (stop - start))
-    if not wanted & HISTOGRAM or not deviation > error:
+    if not wanted & HISTOGRAM or not deviation > flat:
         return
     per_unit = np.float32(_PER_UNIT / deviation)
     pairs = codes.view(np.uint16)
@@ -286,7 +292,7 @@ def measure_rows(
     softcap : float
         0 if there is none.
     error : float
-        A row whose standard deviation is at most this is flat.
+        A row whose standard deviation is at most this, times the norm of its scaled query, is flat.
     wanted : int
         A sum of DEVIATIONS, HISTOGRAM and SOFTMAX.
     out, counts, bins : array, shapes (rows, 12), (rows, 2) and (HISTOGRAM_BINS,)
@@ -297,14 +303,15 @@ def measure_rows(
     step = rows_together(keys)
     table = np.zeros(256 * HISTOGRAM_BINS, dtype=np.int32)
     codes = np.zeros(SEGMENT, dtype=np.uint8)
-    entries, offsets = np.empty(depth * step, dtype=np.float32), np.empty(step)
+    entries = np.empty(depth * step, dtype=np.float32)
+    offsets, norms = np.empty(step), np.empty(step)
     scores = np.empty(step * width, dtype=np.float32)
     extra = np.empty(keys if bias.size else 0, dtype=np.float32)
     numbers = np.empty(out.shape[1])
     fit = True
     for group in range(start, stop, step):
         many = min(step, stop - group)
-        _gathered(query, rows, group, many, scale, centre, entries, offsets)
+        _gathered(query, rows, group, many, scale, centre, entries, offsets, norms)
         low, high = np.min(first[group : group + many]), np.max(past[group : group + many])
         base = low // PANEL * PANEL
         for panel in range(base // PANEL, -(-high // PANEL)):
@@ -338,7 +345,8 @@ def measure_rows(
                 numbers[_OFFSET] = offset
                 if wanted & (DEVIATIONS | HISTOGRAM):
                     mean = numbers[_MEAN] - offset
-                    _shape(scores, begin, end, mean, error, wanted, numbers, codes, table)
+                    flat = error * norms[place]
+                    _shape(scores, begin, end, mean, flat, wanted, numbers, codes, table)
                 if wanted & SOFTMAX and (softcap > 0.0 or bias.size):
                     # The cap is of the whole score, and takes the offset in.
                     final = scores[begin:end]
