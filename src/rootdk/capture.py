@@ -55,7 +55,8 @@ def capture(
     ArgumentError
         If the path has another ending or lies in no folder.
     TargetError
-        If no attention is found, or none of it could be measured.
+        If no attention is found, none of it could be measured, or all of it is computed in parts
+        (blocks of queries or keys, say), which the file has no form for.
     """
     options = _options(rootdk or {})
     target = Path(path)
@@ -68,6 +69,11 @@ def capture(
         if not trace.summaries:
             found = f"{len(trace.sites)} attention site(s) found and none measured"
             raise TargetError(f"{found}; expected at least one that can be written")
+        in_parts = spool.lacks(trace.summaries)
+        if len(in_parts) == len(trace.summaries):
+            many = f"each of the {len(in_parts)} attention site(s) measured is computed in parts"
+            raise TargetError(f"{many}; expected one whose query and key enter it whole")
+        remarks = [f"{site} is computed in parts, which no file holds" for site in in_parts]
         document = Document(
             target=str(model) if isinstance(model, str | Path) else type(model).__name__,
             state=trace.state,
@@ -75,7 +81,7 @@ def capture(
             operations=trace.operations,
             sites=trace.sites,
             unhandled=trace.unhandled,
-            remarks=trace.remarks,
+            remarks=(*trace.remarks, *remarks),
             environment=trace.environment,
         )
         spool.write(document, trace.summaries)

@@ -129,7 +129,7 @@ def bias_in_another_base(q, k, v, bias=None):
     return powers @ v / powers.sum(-1, keepdim=True)
 
 
-@fault("RDK405", "the mask is divided with the query")
+@fault("RDK405", "the mask is divided with the query", also="RDK408")
 def mask_divided(q, k, v, mask=None):
     scores = q @ k.mT
     if mask is not None:

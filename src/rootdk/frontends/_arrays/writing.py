@@ -81,6 +81,11 @@ class Spool:
             words["causal"] = str(measured.causal)
         self._calls.append((measured.summary, arrays, words))
 
+    def lacks(self, summaries: Mapping[str, Summary]) -> list[str]:
+        """Return the sites that were measured, but not by one call: in parts, each with its own."""
+        known = {id(summary) for summary, _, _ in self._calls}
+        return [name for name, summary in summaries.items() if id(summary) not in known]
+
     def write(self, document: Document, summaries: Mapping[str, Summary]) -> None:
         """Write the file: the calls whose summaries were kept, each under its site's name."""
         names = {id(summary): name for name, summary in summaries.items()}
