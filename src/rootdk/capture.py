@@ -30,8 +30,9 @@ def capture(
     The file holds, for each site, query, key and value as they enter the attention (constant
     factors on the way taken off, and multiplied into ``scale``), masks and biases, some rows
     of the weights or of the output, and what the graph told of the site. ``rootdk.check(path)``
-    gives the sites, statistics and findings that ``rootdk.check(model, ...)`` gives. One call's
-    arrays are in memory at a time; the rest waits on disk beside the file.
+    gives the sites, statistics and findings that ``rootdk.check(model, ...)`` gives, but for the
+    statistics of sites that are computed in parts: a remark names them. One call's arrays are in
+    memory at a time; the rest waits on disk beside the file.
 
     Parameters
     ----------

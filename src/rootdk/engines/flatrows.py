@@ -2,8 +2,8 @@
 
 The common case of the blocked engine, without compiled code: whole rows at a time, so few that
 they stay in the cache, in two pieces of memory that every step writes over. What a row does not
-see takes its mean's place until the softmax, and adds nothing to any sum. Sums of rows stay with
-the library of the scores until many are there.
+see is 0 there, and adds nothing to any sum. Sums of rows stay with the library of the scores until
+many are there.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class FlatRows:
     def measure(self, rows: Integers, step: int) -> Part:
         """Return the numbers of rows, so many measured at a time."""
         call, operands, kernels = self.call, self.operands, self.memory.kernels
-        heads = operands.heads.stop - operands.heads.start
+        heads = operands.num_heads
         entries = host(kernels.select(self._query, rows, 1))
         base = kernels.base(self._key) if self.wanted.softmax else math.e
         scale = call.scale / math.log(base)
@@ -171,7 +171,7 @@ class FlatRows:
             found.taken[:, some] = taken
         error, softmax = found.error[:, some], self.wanted.softmax
         # Over the scores, while they are in the cache, unless what follows needs them and memory.
-        early = self.wanted.histogram and softmax and kernels.dots_need_spare(scores)
+        early = self.wanted.histogram and softmax and kernels.dots_need_spare
         if early:
             rows.histogram(error, counter, work)
         if softmax:

@@ -103,7 +103,6 @@ class Edges:
     ----------
     kernels : Kernels
         The library of the scores.
-
     """
 
     def __init__(self, kernels: Kernels) -> None:
@@ -144,7 +143,7 @@ class Edges:
         return self._of_rows[known]
 
     def _ordered(self, call: Call, reach: Reach, like: Array) -> tuple[Hidden, slice]:
-        span, (first, past) = _span(call, reach), reach
+        span, (first, past) = span_of(call, reach), reach
         ends = [(span.start, int(np.max(first))), (int(np.min(past)), span.stop)]
         if ends[0][1] > ends[1][0]:
             ends = [(span.start, span.stop)]
@@ -166,7 +165,7 @@ _ROWS = 64
 """Blocks of rows whose hidden keys are remembered: other heads have the same ones."""
 
 
-def _span(call: Call, reach: Reach) -> slice:
+def span_of(call: Call, reach: Reach) -> slice:
     """Return the range of keys that rows may see, one at least."""
     first, past = reach
     start = min(int(np.min(first)), call.keys - 1)
@@ -181,7 +180,7 @@ def _masked(
     like: Array,
     kernels: Kernels,
 ) -> tuple[Hidden, slice]:
-    span = _span(call, reach)
+    span = span_of(call, reach)
     mask = mask_of(call, *place, rows, span)
     assert mask is not None
     seen = to_numpy(call.xp.count_nonzero(mask, axis=-1)).astype(np.int64)

@@ -67,8 +67,9 @@ class Kernels(Protocol):
         """
         ...
 
-    def dots_need_spare(self, array: Array) -> bool:
-        """Tell whether sums of products of an array write over the spare memory."""
+    @property
+    def dots_need_spare(self) -> bool:
+        """Whether sums of products write over the spare memory."""
         ...
 
     def add_products(self, array: Array, left: Array, right: Array) -> None:

@@ -74,8 +74,9 @@ class NumpyKernels:
             some = slice(start, start + _ONE_DOT)
             out += np.vecdot(left[..., some], right[..., some])
 
-    def dots_need_spare(self, array: Array) -> bool:
-        """Tell whether sums of products write over the spare memory."""
+    @property
+    def dots_need_spare(self) -> bool:
+        """Whether sums of products write over the spare memory."""
         return False
 
     def add_products(self, array: Array, left: Array, right: Array) -> None:

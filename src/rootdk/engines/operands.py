@@ -8,7 +8,7 @@ import numpy as np
 
 from rootdk._lib.arrays import Array, float_info, to_numpy
 from rootdk.engines.call import Call, reduced_precision
-from rootdk.engines.hiding import mask_of, part_of
+from rootdk.engines.hiding import mask_of, part_of, span_of
 from rootdk.engines.hostarrays import host
 from rootdk.engines.kernels import Kernels, kernels_of
 from rootdk.engines.rowblock import RowBlock
@@ -52,6 +52,11 @@ class Operands:
     finite: bool
     error: Floats
     arithmetic: str
+
+    @property
+    def num_heads(self) -> int:
+        """How many heads they are."""
+        return int(self.heads.stop - self.heads.start)
 
 
 def operands_of(call: Call, element: int, heads: slice) -> Operands:
@@ -118,9 +123,7 @@ def _norms(array: Array, arithmetic: str, call: Call) -> Floats:
 def block_of(call: Call, operands: Operands, rows: Integers) -> RowBlock:
     """Return a block of rows."""
     kernels, xp = kernels_of(call.query), call.xp
-    first, past = call.reach(rows)
-    start = min(int(np.min(first)), call.keys - 1)
-    span = slice(start, max(int(np.max(past)), start + 1))
+    span = span_of(call, call.reach(rows))
     query = kernels.select(operands.query, rows, 1)
     entries = to_numpy(query).astype(np.float64)
     bias = part_of(call.bias, operands.element, operands.heads, rows, span)

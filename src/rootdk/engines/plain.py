@@ -109,12 +109,12 @@ class _Work:
                 set().union(*(each.arithmetics for each in done)),
                 max(each.rows for each in done),
             )
-        heads = sum(each.heads.stop - each.heads.start for each in operands)
+        heads = sum(each.num_heads for each in operands)
         flat = set(filter(of_rows, names)) if fit else set[str]()
         # Few statistics of many heads take less time than many of a few.
         numbers = zip(*(self._flat(each, flat) for each in operands), strict=True)
         states = _filled(flat, map(RowNumbers.beside, numbers), heads)
-        blocks = [_filled(names - flat, _blocks(call, each), each.heads) for each in operands]
+        blocks = [_filled(names - flat, _blocks(call, each), each.num_heads) for each in operands]
         states |= _beside(blocks)
         rows = _step(call, operands[0], self.tile if fit else TILE)
         return _Done(states, {each.arithmetic for each in operands}, min(rows, len(call.rows)))
@@ -130,7 +130,7 @@ class _Work:
         step, rows = _step(self.call, operands, self.tile), self.call.rows
         if self.call.ordered:  # so that few scores are computed that no row sees
             step = min(step, ORDERED)
-        many = max(TOGETHER // max(operands.heads.stop - operands.heads.start, 1), 1)
+        many = max(TOGETHER // max(operands.num_heads, 1), 1)
         for start in range(0, len(rows), many):
             some = rows[start : start + many]
             task = len(some)
@@ -176,19 +176,15 @@ def _groups(call: Call, lots: Sequence[slice], lanes: int) -> Iterator[Sequence[
 
 def _step(call: Call, operands: Operands, scores: int) -> int:
     """Return how many rows make a block of so many scores."""
-    heads = operands.heads.stop - operands.heads.start
-    return int(max(scores // max(heads * call.keys, 1), 1))
+    return int(max(scores // max(operands.num_heads * call.keys, 1), 1))
 
 
-def _filled(
-    names: set[str], blocks: Iterable[Block], heads: slice | int
-) -> dict[str, BlockStatistic]:
+def _filled(names: set[str], blocks: Iterable[Block], num_heads: int) -> dict[str, BlockStatistic]:
     """Return the named states of blocks of some heads."""
     states: dict[str, BlockStatistic] = {}
     for block in blocks if names else ():
         states = grown(states, names, block)
-    many = heads if isinstance(heads, int) else heads.stop - heads.start
-    return states or empty_states(names, many)
+    return states or empty_states(names, num_heads)
 
 
 def _blocks(call: Call, operands: Operands) -> Iterator[RowBlock]:

@@ -88,8 +88,9 @@ class TorchKernels:
         torch.mul(left, right, out=spare)
         torch.sum(spare, -1, out=out)
 
-    def dots_need_spare(self, array: Array) -> bool:
-        """Tell whether sums of products write over the spare memory."""
+    @property
+    def dots_need_spare(self) -> bool:
+        """Whether sums of products write over the spare memory."""
         return True
 
     def add_products(self, array: Array, left: Array, right: Array) -> None:
