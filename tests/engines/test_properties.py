@@ -18,14 +18,12 @@ from engines.test_agreement import (
     assert_histograms_agree,
     assert_samples_agree,
     assert_within,
-    difference,
     oracle_of,
 )
 from hypothesis import HealthCheck, given, settings
 
 from rootdk import Summary, measure
-from rootdk._lib.errors import ArgumentError
-from rootdk.engines import compiled, entries, fused, linear, operands
+from rootdk.engines import compiled, entries, linear, operands
 
 torch = pytest.importorskip("torch")
 
@@ -127,63 +125,6 @@ def test_linear_agrees(case: Case, dtype: str, small_calls_count: None) -> None:
     exact = case.rounded(dtype)
     bounds = Bounds(case=exact, eps=eps_of(summary), oracle=oracle_of(exact, dtype))
     assert_within(summary, bounds, names)
-
-
-@EXAMPLES
-@given(case=cases(), dtype=st.sampled_from(["float32", "float64", "bfloat16"]))
-def test_fused_agrees_or_refuses(case: Case, dtype: str) -> None:
-    given_arrays, arguments = case.given("torch", dtype)
-    wanted = ["entropy_nats", "effective_keys_2", "jacobian_trace", "logsumexp"]
-    try:
-        summary = measure(*given_arrays, **arguments, quantities=wanted, engine="fused")
-    except ArgumentError:
-        return
-    exact = case.rounded(dtype)
-    bounds = Bounds(case=exact, eps=eps_of(summary), oracle=oracle_of(exact, dtype))
-    # L and scale·q·A are each off by their own rounding, and so is every number of the row.
-    size = np.max(np.abs(bounds.delta_scaled), initial=0.0) + bounds.rho
-    for name in ("entropy_nats", "logsumexp", "jacobian_trace"):
-        assert np.all(difference(summary[name], bounds.oracle[name]) <= 4 * size), name
-    relative = summary["effective_keys_2"] / bounds.oracle["effective_keys_2"]
-    assert np.all(np.isnan(relative) | (np.abs(relative - 1) <= 8 * size))
-
-
-def test_fused_falls_back_where_scores_are_large(rng: np.random.Generator) -> None:
-    query = torch.from_numpy(300 * rng.normal(size=(1, 2, 20, 16))).float()
-    with pytest.raises(ValueError, match="too large for float32"):
-        measure(query, query, quantities=["entropy_nats"], engine="fused")
-    assert measure(query, query, quantities=["entropy_nats"]).engine.startswith("blocked")
-
-
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
-        ({"softcap": 3.0}, "a softcap is no part"),
-        ({"bias": torch.zeros(20, 20)}, "the expectation of a bias that differs by query"),
-        ({"bias": torch.full((20,), -1e9)}, "scores of up to 1e.09 are too large"),
-        ({"quantities": ["max_weight"]}, "row_maximum cannot be had"),
-    ],
-)
-def test_fused_says_why_it_cannot(changed: dict[str, Any], why: str) -> None:
-    query = torch.ones(1, 2, 20, 16)
-    arguments = {"quantities": ["entropy_nats"], **changed}
-    with pytest.raises(ValueError, match=why):
-        measure(query, query, engine="fused", **arguments)
-
-
-@pytest.mark.parametrize("masked", [False, True], ids=["plain", "masked"])
-def test_a_kernel_that_returns_something_else_is_not_believed(
-    masked: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attend = fused._attend
-    monkeypatch.setattr(
-        fused, "_attend", lambda *a, **k: tuple(2 * part for part in attend(*a, **k))
-    )
-    kernel = "_scaled_dot_product_flash_attention_for_cpu"
-    assert not fused._holds(kernel, "cpu", "float32", masked)
-    monkeypatch.undo()
-    assert fused._holds(kernel, "cpu", "float32", masked)
-    assert not fused._holds("_no_such_kernel", "cpu", "float32", masked)
 
 
 @pytest.fixture

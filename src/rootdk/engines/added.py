@@ -34,19 +34,28 @@ class Added:
     Attributes
     ----------
     bias : tensor or None
-        Added; −∞ where hidden. It expands to (batch, heads, rows, keys).
+        Added; −∞ where hidden. It broadcasts to the shape.
     of_key : tensor, shape (batch, heads, keys, 1), or None
         The bias of each key, 0 where it is −∞: one more value, whose mean is its expectation.
     visible : array of int64, shape (heads, batch · rows)
         Visible keys of each row.
     spells_out_order : bool
         Whether causal order is part of it.
+    shape : tuple of int
+        Batch, heads, rows, keys.
     """
 
     bias: Any
     of_key: Any
     visible: Integers
     spells_out_order: bool
+    shape: tuple[int, int, int, int]
+
+    def times(self, factor: float) -> Any:
+        """Return the bias times a factor, as large as all scores, in no more memory than it has."""
+        if self.bias is None:
+            return None
+        return (self.bias if factor == 1.0 else factor * self.bias).expand(self.shape)
 
     @classmethod
     def of(cls, call: Call, query: Any) -> Added:
@@ -78,5 +87,4 @@ class Added:
             nothing = torch.zeros((), dtype=query.dtype, device=query.device)
             bias = torch.where(mask, nothing if bias is None else bias, -torch.inf)
         visible = np.moveaxis(seen, 0, 1).reshape(call.num_heads, -1).astype(np.int64)
-        bias = None if bias is None else bias.expand(shape)
-        return cls(bias=bias, of_key=of_key, visible=visible, spells_out_order=spelt)
+        return cls(bias=bias, of_key=of_key, visible=visible, spells_out_order=spelt, shape=shape)

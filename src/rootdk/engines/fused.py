@@ -7,23 +7,28 @@ which changes no weight, and keeps what is subtracted small. A mask hides from b
 A bias of keys is one more value, whose mean over the weights is its expectation:
 H = L − scale·q·A − E[bias]; in the second call it is doubled, as the scores are.
 
-The kernels that return L are no public part of torch. Each is tried on a small call with a
-known answer before it is believed, on each device and dtype.
+Largest scores, and with them the largest weights, are what flex_attention returns beside its
+output, on devices where it does; elsewhere they come from blocks. What a kernel returned is
+believed once some rows of it have been recomputed.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from rootdk._lib.arrays import float_info, is_torch, to_numpy
+from rootdk.engines import blocked, flexkernel
 from rootdk.engines.added import Added, is_masked, is_spelt_out
-from rootdk.engines.call import Call, reduced_precision
+from rootdk.engines.call import Call, UnfitError, reduced_precision
 from rootdk.engines.entries import SOURCES
 from rootdk.engines.fill import Filled, fill
+from rootdk.engines.fusedkernels import Attended, attend, kernel_for, recompute
 from rootdk.engines.kernels import kernels_of
 from rootdk.engines.softmax_rows import SoftmaxRows
 from rootdk.stats.block import Floats
@@ -31,24 +36,24 @@ from rootdk.stats.block import Floats
 MEASURED = ("counts", "row_entropy", "row_logsumexp", "row_squares")
 """The statistics of scores that the kernels give."""
 
+LARGEST = frozenset({"extremes", "row_maximum"})
+"""The statistics of largest scores: where no kernel gives them, they come from blocks."""
+
 LARGEST_MASK = 2**24
 """Scores up to which what is hidden is spelt out for a kernel."""
 
 ABSOLUTE, RELATIVE = 0.01, 0.01
 """An entropy may be off by so many nats, and by such a part of itself."""
 
-_KERNELS = {
-    "cpu": ("_scaled_dot_product_flash_attention_for_cpu",),
-    "cuda": ("_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention"),
-}
-"""Kernels that return L, by type of device, the quickest first."""
-
 
 def refusal(call: Call, names: set[str]) -> str | None:
     """Return why the engine cannot measure this; None if it can."""
-    others = sorted(names - set(MEASURED) - set(SOURCES))
+    others = names - set(MEASURED) - set(SOURCES) - LARGEST
+    if not names & {"row_entropy", "row_logsumexp", "row_squares"}:
+        # From blocks alone, largest scores would have nothing to do with a fused kernel.
+        others |= names & LARGEST - _given_by_flex(call, names)
     if others:
-        return f"{', '.join(others)} cannot be had from a fused kernel"
+        return f"{', '.join(sorted(others))} cannot be had from a fused kernel"
     if not is_torch(call.query):
         return f"{call.library} has no fused kernel"
     if call.softcap is not None:
@@ -69,7 +74,7 @@ def _why_not_accurate(call: Call) -> str | None:
     if reduced is not None:
         return reduced
     dtypes = _dtypes(call)
-    if _kernel(call.query.device.type, dtypes[-1], is_masked(call)) is None:
+    if kernel_for(call.query.device.type, dtypes[-1], is_masked(call)) is None:
         return f"no kernel for {call.query.device.type} and {dtypes[-1]} returns what is expected"
     key, _ = _centred(call)
     size = abs(call.scale) * _largest_norm(call.query) * _largest_norm(key)
@@ -91,71 +96,167 @@ def _dtypes(call: Call) -> tuple[str, ...]:
 
 def run(call: Call, names: set[str]) -> Filled:
     """Measure the named statistics of a call."""
-    dtypes = _dtypes(call)
-    for dtype in dtypes:
-        found = _measure(call, names, dtype, must=dtype == dtypes[-1])
-        if found is not None:
-            break
-    assert found is not None
-    block, kernel = found
-    engine = f"fused (torch, {dtype}, {kernel.removeprefix('_scaled_dot_product_')})"
-    return fill([block], names, engine, call.num_heads)
+    largest = _given_by_flex(call, names)
+    found = _with_flex(call, names) if largest else None
+    if found is None:
+        largest, found = set(), _with_own(call, names)
+    block, engine = found
+    beside = (names & LARGEST) - largest
+    filled = fill([block], names - beside, engine, call.num_heads)
+    if not beside:
+        return filled
+    more = blocked.run(call, beside)
+    return Filled(
+        states=filled.states | more.states,
+        engine=f"{engine}; {', '.join(sorted(beside))} beside it: {more.engine}",
+    )
+
+
+def _given_by_flex(call: Call, names: set[str]) -> set[str]:
+    """Return the statistics of the largest score that flex_attention may give."""
+    if not flexkernel.is_available(call):
+        return set()
+    # Extremes are of scores that have nothing added.
+    return names & LARGEST - (set() if call.bias is None else {"extremes"})
+
+
+def _with_flex(call: Call, names: set[str]) -> tuple[SoftmaxRows, str] | None:
+    """Return the rows of a call and what ran; None if flex_attention cannot be had after all."""
+    dtype = flexkernel.dtype_of(call)
+    try:
+        block = _measure(call, names, dtype, partial(flexkernel.attend, call), must=True)
+    except UnfitError:
+        flexkernel.distrust(call)
+        return None
+    return None if block is None else (block, _described(dtype, flexkernel.NAME))
+
+
+def _with_own(call: Call, names: set[str]) -> tuple[SoftmaxRows, str]:
+    """Return the rows of a call, by torch's own kernels, and what ran."""
+    *before, last = _dtypes(call)
+    for dtype in (*before, last):
+        kernel = kernel_for(call.query.device.type, dtype, is_masked(call))
+        if kernel is None:
+            continue
+        block = _measure(call, names, dtype, partial(attend, kernel), must=dtype == last)
+        if block is not None:
+            return block, _described(dtype, kernel.removeprefix("_scaled_dot_product_"))
+    raise UnfitError(f"no kernel for {last} returns what is expected")
+
+
+def _described(dtype: str, kernel: str) -> str:
+    return f"fused (torch, {dtype}, {kernel})"
 
 
 def _measure(
-    call: Call, names: set[str], dtype: str, *, must: bool
-) -> tuple[SoftmaxRows, str] | None:
-    """Return the rows of a call, and the kernel; None if they are not accurate enough."""
-    import torch
-
-    kernel = _kernel(call.query.device.type, dtype, is_masked(call))
-    if kernel is None:
+    call: Call, names: set[str], dtype: str, attend: Callable[..., Attended], *, must: bool
+) -> SoftmaxRows | None:
+    """Return the rows of a call; None if they need not be, and are not accurate enough."""
+    asked = _Asked.of(call, dtype, attend)
+    found = asked.attend()
+    expected, error = asked.expectation(found.output)
+    entropy = _rows(found.logsumexp - expected)
+    if not must and np.any(float_info(dtype).eps * _rows(error) > ABSOLUTE + RELATIVE * entropy):
         return None
-    key, centre = _centred(call)
-    own = kernels_of(call.query).select(call.query, call.rows, 2)
-    query = own.to(getattr(torch, dtype))
-    key = _per_head(call, key.to(query.dtype))
-    added = Added.of(call, query)
-    causal = call.causal is not None and not added.spells_out_order
-    value, whole = key, query.to(torch.float64 if dtype == "float64" else torch.float32)
-    if added.of_key is not None:
-        # Kernels want all three of one width; a zero changes no score.
-        value = torch.cat([key, added.of_key], dim=-1)
-        query, key = (torch.nn.functional.pad(each, (0, 1)) for each in (query, key))
-    mean, logsumexp = _attend(
-        kernel, query, key, value, added.bias, causal=causal, scale=call.scale
-    )
-    mean = mean.to(whole.dtype)
-    own_mean = mean[..., : call.head_dim]
-    expected = call.scale * torch.linalg.vecdot(whole, own_mean)
-    if added.of_key is not None:
-        expected = expected + mean[..., -1]
-    entropy = _rows(logsumexp - expected)
-    if not must:
-        norms = [torch.linalg.vector_norm(each, dim=-1) for each in (whole, own_mean)]
-        error = float_info(dtype).eps * abs(call.scale) * _rows(norms[0] * norms[1])
-        if np.any(error > ABSOLUTE + RELATIVE * entropy):
-            return None
-    squares = None
+    visible = asked.added.visible
+    squares = normaliser = heaviest = extremes = None
     if "row_squares" in names:
-        twice = None if added.bias is None else 2.0 * added.bias
-        _, doubled = _attend(kernel, query, key, key, twice, causal=causal, scale=2.0 * call.scale)
-        squares = np.minimum(_rows(doubled - 2.0 * logsumexp), 0.0)
-    normaliser = None
+        doubled = asked.attend(times=2.0).logsumexp
+        squares = np.minimum(_rows(doubled - 2.0 * found.logsumexp), 0.0)
     if "row_logsumexp" in names:
-        column = _per_head(call, centre).unsqueeze(-1)
-        offset = _rows(torch.matmul(own.to(torch.float64), column).squeeze(-1))
-        normaliser = _rows(logsumexp) + call.scale * offset.reshape(entropy.shape)
-    visible = added.visible
-    return (
-        SoftmaxRows(
-            visible_keys=visible,
-            entropy=np.clip(entropy, 0.0, np.log(np.maximum(visible, 1))),
-            logsumexp=normaliser,
-            log_sum_squares=squares,
-        ),
-        kernel,
+        normaliser = _rows(found.logsumexp) + asked.offset()
+    if found.largest is not None:
+        heaviest = np.minimum(_rows(found.largest - found.logsumexp), 0.0)
+    if found.largest is not None and "extremes" in names:
+        # The least score is the greatest of the other sign.
+        other, offset = asked.attend(times=-1.0).largest, asked.offset()
+        least = np.where(visible > 0, offset - _rows(other), np.inf)
+        extremes = least, np.where(visible > 0, offset + _rows(found.largest), -np.inf)
+    return SoftmaxRows(
+        visible_keys=visible,
+        entropy=np.clip(entropy, 0.0, np.log(np.maximum(visible, 1))),
+        logsumexp=normaliser,
+        log_sum_squares=squares,
+        log_max_weight=heaviest,
+        extremes=extremes,
     )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Asked:
+    """A call as a kernel is asked it.
+
+    Attributes
+    ----------
+    call : Call
+        The call.
+    kernel : callable
+        Takes query, key, value, bias, ``causal`` and ``scale``.
+    given : tensor
+        The rows of the query, as they were given.
+    query, key, value : tensor, shape (batch, num_heads, rows or keys, head_dim)
+        In the dtype to compute in; keys less their mean.
+    added : Added
+        What is added to the scores.
+    """
+
+    call: Call
+    kernel: Callable[..., Attended]
+    given: Any
+    query: Any
+    key: Any
+    value: Any
+    added: Added
+
+    @classmethod
+    def of(cls, call: Call, dtype: str, kernel: Callable[..., Attended]) -> _Asked:
+        """Return a call as a kernel is asked it in a dtype."""
+        import torch
+
+        given = kernels_of(call.query).select(call.query, call.rows, 2)
+        query = given.to(getattr(torch, dtype))
+        key = _per_head(call, _centred(call)[0].to(query.dtype))
+        added = Added.of(call, query)
+        value = key
+        if added.of_key is not None:
+            # Kernels want all three of one width; a zero changes no score.
+            value = torch.cat([key, added.of_key], dim=-1)
+            query, key = (torch.nn.functional.pad(each, (0, 1)) for each in (query, key))
+        return cls(
+            call=call, kernel=kernel, given=given, query=query, key=key, value=value, added=added
+        )
+
+    def attend(self, *, times: float = 1.0) -> Attended:
+        """Return what the kernel does with all that is visible so many times as large.
+
+        A negative number of times leaves what is added as it is.
+        """
+        bias, scale = self.added.times(max(times, 1.0)), times * self.call.scale
+        order = {"causal": self.call.causal is not None and not self.added.spells_out_order}
+        found = self.kernel(self.query, self.key, self.value, bias, **order, scale=scale)
+        recompute(found, self.query, self.key, self.value, bias, **order, scale=scale)
+        return found
+
+    def expectation(self, output: Any) -> tuple[Any, Any]:
+        """Return the expected score of each row, and the size of what it was summed from."""
+        import torch
+
+        wide = torch.float64 if self.query.dtype == torch.float64 else torch.float32
+        width, scale = self.call.head_dim, self.call.scale
+        query, mean = (each[..., :width].to(wide) for each in (self.query, output))
+        expected = scale * torch.linalg.vecdot(query, mean)
+        if self.added.of_key is not None:
+            expected = expected + output[..., -1].to(wide)
+        norm, of_mean = (torch.linalg.vector_norm(each, dim=-1) for each in (query, mean))
+        return expected, abs(scale) * norm * of_mean
+
+    def offset(self) -> Floats:
+        """Return what the mean of the keys adds to the scores of each row."""
+        import torch
+
+        column = _per_head(self.call, _centred(self.call)[1]).unsqueeze(-1)
+        product = torch.matmul(self.given.to(torch.float64), column).squeeze(-1)
+        return self.call.scale * _rows(product)
 
 
 def _per_head(call: Call, of_kv_heads: Any) -> Any:
@@ -191,60 +292,3 @@ def _rows(of_batch: Any) -> Floats:
     """Return (batch, num_heads, queries) numbers as float64 (num_heads, batch · queries)."""
     values = to_numpy(of_batch).astype(np.float64)
     return np.moveaxis(values, 0, 1).reshape(values.shape[1], -1)
-
-
-def _attend(
-    kernel: str, query: Any, key: Any, value: Any, bias: Any, *, causal: bool, scale: float
-) -> tuple[Any, Any]:
-    """Return output and logsumexp of a kernel."""
-    import torch
-
-    operator = getattr(torch.ops.aten, kernel)
-    if kernel.endswith("efficient_attention"):
-        output, logsumexp, *_ = operator(
-            query, key, value, bias, True, 0.0, is_causal=causal, scale=scale
-        )
-    elif bias is None:
-        output, logsumexp, *_ = operator(query, key, value, 0.0, causal, scale=scale)
-    else:
-        output, logsumexp, *_ = operator(
-            query, key, value, 0.0, causal, attn_mask=bias, scale=scale
-        )
-    # Some kernels pad the rows.
-    return output, logsumexp[..., : query.shape[2]]
-
-
-@cache
-def _kernel(device: str, dtype: str, masked: bool) -> str | None:
-    """Return the first kernel that does to a small call what it should."""
-    names = _KERNELS.get(device, ())
-    return next((name for name in names if _holds(name, device, dtype, masked)), None)
-
-
-def _holds(kernel: str, device: str, dtype: str, masked: bool) -> bool:
-    import torch
-
-    values = torch.linspace(-1.0, 1.0, 2 * 9 * 8, dtype=torch.float64, device="cpu")
-    query = torch.sin(37.0 * values).reshape(1, 2, 9, 8).to(device, getattr(torch, dtype))
-    key = torch.cos(53.0 * values).reshape(1, 2, 9, 8).to(query)
-    hidden = torch.ones(9, 9, dtype=torch.bool, device=device).triu(1)
-    bias = torch.where(hidden, -torch.inf, query[:, :, :, :1]).to(query.dtype)
-    for causal in (False,) if masked else (False, True):
-        try:
-            output, logsumexp = _attend(
-                kernel, query, key, key, bias if masked else None, causal=causal, scale=0.7
-            )
-        except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
-            return False
-        scores = 0.7 * query.double() @ key.double().transpose(-1, -2)
-        scores = scores + bias.double() if masked else scores
-        if causal:
-            scores = scores.masked_fill(hidden, -torch.inf)
-        exact = torch.logsumexp(scores, -1), torch.softmax(scores, -1) @ key.double()
-        within = 16.0 * float_info(dtype).eps
-        if logsumexp.shape != exact[0].shape or output.shape != exact[1].shape:
-            return False
-        near = (logsumexp.double() - exact[0]).abs().max(), (output.double() - exact[1]).abs().max()
-        if not all(float(apart) <= within for apart in near):
-            return False
-    return True

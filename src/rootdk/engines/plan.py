@@ -10,7 +10,7 @@ import numpy as np
 
 from rootdk._lib.arrays import float_info
 from rootdk._lib.errors import ArgumentError
-from rootdk.engines import blocked, compiled, fused, linear, plain, ragged, reference
+from rootdk.engines import blocked, compiled, flexkernel, fused, linear, plain, ragged, reference
 from rootdk.engines.added import is_masked, is_spelt_out
 from rootdk.engines.call import Call, UnfitError
 from rootdk.engines.entries import SOURCES
@@ -107,7 +107,13 @@ def of_fused(call: Call, names: set[str]) -> float:
     # What a mask hides, a kernel computes all the same.
     scores = float(call.scores) if is_spelt_out(call) else _scores(call)
     each = 2.0 * call.head_dim + 60.0 + 100.0 * is_masked(call)
-    return quicker * calls * scores * each
+    largest = names & fused.LARGEST
+    if not largest:
+        return quicker * calls * scores * each
+    if not flexkernel.is_available(call):
+        return quicker * calls * scores * each + of_blocked(call, largest)
+    calls += "extremes" in largest
+    return quicker * calls * scores * each + flexkernel.compiling(call)
 
 
 def of_reference(call: Call, names: set[str]) -> float:
@@ -129,7 +135,7 @@ _BY_PREFERENCE = (
         refusal=fused.refusal,
         cost=of_fused,
         run=fused.run,
-        measures={*fused.MEASURED, *SOURCES},
+        measures={*fused.MEASURED, *fused.LARGEST, *SOURCES},
     ),
     Engine(name="reference", refusal=reference.refusal, cost=of_reference, run=reference.run),
 )
@@ -152,6 +158,7 @@ def run(call: Call, names: set[str], wanted: str | None) -> Filled:
             # What an engine finds on the way, another has to bear.
             with suppress(UnfitError):
                 if engine.refusal(call, names) is None:
+                    _count_missed(engine, call, names)
                     return engine.run(call, names)
     if wanted is None or wanted not in ENGINES:
         raise ArgumentError.unexpected("engine", wanted, f"one of {', '.join(ENGINES)}, or None")
@@ -165,6 +172,12 @@ def run(call: Call, names: set[str], wanted: str | None) -> Filled:
     raise ArgumentError(f"engine {wanted!r} cannot measure this: {why}")
 
 
+def _count_missed(engine: Engine, call: Call, names: set[str]) -> None:
+    """Count what another engine measures for want of a compiled kernel."""
+    if engine.name == "blocked" and names & fused.LARGEST and flexkernel.is_available(call):
+        flexkernel.count_missed(call, engine.cost(call, names))
+
+
 def _by_cost(call: Call, names: set[str]) -> list[Engine]:
     """Return the engines, the cheapest first; a refusal may cost more to find than a cost."""
     eligible = [engine for engine in _BY_PREFERENCE if _may(engine, call, names)]
@@ -176,4 +189,7 @@ def _by_cost(call: Call, names: set[str]) -> list[Engine]:
 def _may(engine: Engine, call: Call, names: set[str]) -> bool:
     if engine.measures is not None and not names <= engine.measures:
         return False
-    return engine.name != "fused" or call.library == "torch"
+    if engine.name != "fused":
+        return True
+    # What a kernel does not give costs as much alone as with all else.
+    return call.library == "torch" and (not names & fused.LARGEST or flexkernel.is_available(call))
