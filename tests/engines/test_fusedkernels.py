@@ -10,7 +10,7 @@ import pytest
 
 from rootdk.engines import fusedkernels
 from rootdk.engines.call import UnfitError
-from rootdk.engines.fusedkernels import Attended
+from rootdk.engines.fusedkernels import Attended, SomeRows
 
 torch = pytest.importorskip("torch")
 
@@ -57,12 +57,14 @@ def test_what_is_right_is_believed(
     bias = torch.from_numpy(rng.normal(size=(2, 3, 1, 50))).expand(2, 3, 50, 50) if biased else None
     order: dict[str, Any] = {"causal": causal, "scale": size / 16.0}
     found = exact(query.double(), key.double(), bias, **order)
-    fusedkernels.recompute(found, query, key, key, bias, **order)
+    norms = [float(torch.linalg.vector_norm(each.double(), dim=-1).amax()) for each in (query, key)]
+    order["largest"] = (size / 16.0 * norms[0] * norms[1] + 4.0 * biased, norms[1])
+    SomeRows(query, key, key, bias, **order).check(found)
     for at, name in enumerate(("output", "logsumexp", "largest score")):
         wrong = list(found)
-        wrong[at] = found[at] + (1.0 + size) * (5.0 if dtype == "bfloat16" else 1e-3)
+        wrong[at] = found[at] + (1.0 + size) * (20.0 if dtype == "bfloat16" else 1e-3)
         with pytest.raises(UnfitError, match=f"the {name} that a kernel returned is off by"):
-            fusedkernels.recompute(Attended(*wrong), query, key, key, bias, **order)
+            SomeRows(query, key, key, bias, **order).check(Attended(*wrong))
 
 
 def test_what_a_row_that_sees_nothing_has_is_no_matter(rng: np.random.Generator) -> None:
@@ -71,4 +73,20 @@ def test_what_a_row_that_sees_nothing_has_is_no_matter(rng: np.random.Generator)
     bias[..., 4, :] = -math.inf
     found = exact(query, query, bias, causal=False, scale=0.3)
     found.logsumexp[..., 4] = math.nan
-    fusedkernels.recompute(found, query, query, query, bias, causal=False, scale=0.3)
+    rows = SomeRows(query, query, query, bias, causal=False, scale=0.3, largest=(10.0, 10.0))
+    rows.check(found)
+
+
+@pytest.mark.parametrize("times", [2.0, -1.0])
+def test_other_scales_are_held_against_the_same_rows(
+    times: float, rng: np.random.Generator
+) -> None:
+    query = torch.from_numpy(rng.normal(size=(1, 2, 30, 8)))
+    hidden = torch.where(torch.from_numpy(rng.random((1, 2, 30, 30))) < 0.3, -math.inf, 0.0)
+    order: dict[str, Any] = {"causal": True, "scale": 0.3}
+    rows = SomeRows(query, query, query, hidden, **order, largest=(10.0, 10.0))
+    rows.check(exact(query, query, hidden, **order))
+    found = exact(query, query, hidden, causal=True, scale=0.3 * times)
+    rows.check(found, times=times)
+    with pytest.raises(UnfitError, match="logsumexp"):
+        rows.check(found)

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -28,7 +28,7 @@ from rootdk.engines.added import Added, is_masked, is_spelt_out
 from rootdk.engines.call import Call, UnfitError, reduced_precision
 from rootdk.engines.entries import SOURCES
 from rootdk.engines.fill import Filled, fill
-from rootdk.engines.fusedkernels import Attended, attend, kernel_for, recompute
+from rootdk.engines.fusedkernels import Attended, SomeRows, attend, kernel_for
 from rootdk.engines.kernels import kernels_of
 from rootdk.engines.softmax_rows import SoftmaxRows
 from rootdk.stats.block import Floats
@@ -68,7 +68,6 @@ def refusal(call: Call, names: set[str]) -> str | None:
 
 
 def _why_not_accurate(call: Call) -> str | None:
-    import torch
 
     reduced = reduced_precision(call)
     if reduced is not None:
@@ -76,10 +75,7 @@ def _why_not_accurate(call: Call) -> str | None:
     dtypes = _dtypes(call)
     if kernel_for(call.query.device.type, dtypes[-1], is_masked(call)) is None:
         return f"no kernel for {call.query.device.type} and {dtypes[-1]} returns what is expected"
-    key, _ = _centred(call)
-    size = abs(call.scale) * _largest_norm(call.query) * _largest_norm(key)
-    if call.bias is not None:
-        size += float(call.bias.where(call.bias > -torch.inf, 0.0).abs().amax())
+    size, _ = _centred(call).largest
     if not float_info(dtypes[-1]).eps * size <= ABSOLUTE:  # not so for NaN
         return f"scores of up to {size:.3g} are too large for {dtypes[-1]}"
     return None
@@ -154,10 +150,12 @@ def _measure(
     """Return the rows of a call; None if they need not be, and are not accurate enough."""
     asked = _Asked.of(call, dtype, attend)
     found = asked.attend()
-    expected, error = asked.expectation(found.output)
-    entropy = _rows(found.logsumexp - expected)
-    if not must and np.any(float_info(dtype).eps * _rows(error) > ABSOLUTE + RELATIVE * entropy):
-        return None
+    size = None if must else asked.size(found.output)
+    entropy = _rows(found.logsumexp - asked.expectation(found.output))
+    if size is not None:
+        error = float_info(dtype).eps * _rows(size)
+        if np.any(error > ABSOLUTE + RELATIVE * entropy):
+            return None
     visible = asked.added.visible
     squares = normaliser = heaviest = extremes = None
     if "row_squares" in names:
@@ -182,7 +180,7 @@ def _measure(
     )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class _Asked:
     """A call as a kernel is asked it.
 
@@ -215,7 +213,7 @@ class _Asked:
 
         given = kernels_of(call.query).select(call.query, call.rows, 2)
         query = given.to(getattr(torch, dtype))
-        key = _per_head(call, _centred(call)[0].to(query.dtype))
+        key = _per_head(call, _centred(call).key.to(query.dtype))
         added = Added.of(call, query)
         value = key
         if added.of_key is not None:
@@ -232,29 +230,54 @@ class _Asked:
         A negative number of times leaves what is added as it is.
         """
         bias, scale = self.added.times(max(times, 1.0)), times * self.call.scale
-        order = {"causal": self.call.causal is not None and not self.added.spells_out_order}
-        found = self.kernel(self.query, self.key, self.value, bias, **order, scale=scale)
-        recompute(found, self.query, self.key, self.value, bias, **order, scale=scale)
+        arguments = (self.query, self.key, self.value, bias)
+        found = self.kernel(*arguments, causal=self._in_order, scale=scale)
+        self._some_rows.check(found, times=times)
         return found
 
-    def expectation(self, output: Any) -> tuple[Any, Any]:
-        """Return the expected score of each row, and the size of what it was summed from."""
+    @property
+    def _in_order(self) -> bool:
+        return self.call.causal is not None and not self.added.spells_out_order
+
+    @cached_property
+    def _some_rows(self) -> SomeRows:
+        return SomeRows(
+            self.query,
+            self.key,
+            self.value,
+            self.added.times(1.0),
+            causal=self._in_order,
+            scale=self.call.scale,
+            largest=_centred(self.call).largest,
+        )
+
+    def expectation(self, output: Any) -> Any:
+        """Return the expected score of each row; the output is lost."""
+        query, mean = self._narrow(output)
+        expected = self.call.scale * mean.mul_(query).sum(-1)
+        if self.added.of_key is not None:
+            expected = expected + output[..., -1].to(expected.dtype)
+        return expected
+
+    def size(self, output: Any) -> Any:
+        """Return how large what the expected scores are summed from may be."""
+        import torch
+
+        query, mean = (torch.linalg.vector_norm(each, dim=-1) for each in self._narrow(output))
+        return abs(self.call.scale) * query * mean
+
+    def _narrow(self, output: Any) -> tuple[Any, Any]:
         import torch
 
         wide = torch.float64 if self.query.dtype == torch.float64 else torch.float32
-        width, scale = self.call.head_dim, self.call.scale
-        query, mean = (each[..., :width].to(wide) for each in (self.query, output))
-        expected = scale * torch.linalg.vecdot(query, mean)
-        if self.added.of_key is not None:
-            expected = expected + output[..., -1].to(wide)
-        norm, of_mean = (torch.linalg.vector_norm(each, dim=-1) for each in (query, mean))
-        return expected, abs(scale) * norm * of_mean
+        query, mean = (each[..., : self.call.head_dim].to(wide) for each in (self.query, output))
+        return query, mean
 
     def offset(self) -> Floats:
         """Return what the mean of the keys adds to the scores of each row."""
         import torch
 
-        column = _per_head(self.call, _centred(self.call)[1]).unsqueeze(-1)
+        column = _per_head(self.call, _centred(self.call).centre).unsqueeze(-1)
         product = torch.matmul(self.given.to(torch.float64), column).squeeze(-1)
         return self.call.scale * _rows(product)
 
@@ -265,19 +288,41 @@ def _per_head(call: Call, of_kv_heads: Any) -> Any:
     return of_kv_heads.repeat_interleave(call.queries_per_kv_head, dim=1)
 
 
-_centred_keys: WeakKeyDictionary[Call, tuple[Any, Any]] = WeakKeyDictionary()
+class _Centred(NamedTuple):
+    """Keys less about their mean.
+
+    Attributes
+    ----------
+    key : tensor, shape (batch, num_kv_heads, keys, head_dim)
+        What is left.
+    centre : tensor of float64, shape (batch, num_kv_heads, head_dim)
+        What was taken off.
+    largest : tuple of two float
+        What scores of the first, and its entries and biases, are at most.
+    """
+
+    key: Any
+    centre: Any
+    largest: tuple[float, float]
+
+
+_centred_keys: WeakKeyDictionary[Call, _Centred] = WeakKeyDictionary()
 """Of calls that were asked about, and may yet be run."""
 
 
-def _centred(call: Call) -> tuple[Any, Any]:
-    """Return the keys less about their mean, and what, (batch, num_kv_heads, head_dim)."""
+def _centred(call: Call) -> _Centred:
     import torch
 
     if call not in _centred_keys:
         wide = torch.float64 if float_info(call.key).bits > 32 else torch.float32
         # In no wider arithmetic than the keys: any centre serves that is used throughout.
         centre = call.key.mean(dim=2, dtype=wide)
-        _centred_keys[call] = call.key.to(wide) - centre[:, :, None], centre.to(torch.float64)
+        key = call.key.to(wide) - centre[:, :, None]
+        norm, bias = _largest_norm(key), 0.0
+        if call.bias is not None:
+            bias = float(call.bias.where(call.bias > -torch.inf, 0.0).abs().amax())
+        largest = abs(call.scale) * _largest_norm(call.query) * norm + bias, max(norm, bias)
+        _centred_keys[call] = _Centred(key, centre.to(torch.float64), largest)
     return _centred_keys[call]
 
 

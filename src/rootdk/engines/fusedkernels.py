@@ -65,45 +65,83 @@ def attend(
     return Attended(output, logsumexp[..., : query.shape[2]])
 
 
-def recompute(
-    found: Attended, query: Any, key: Any, value: Any, bias: Any, *, causal: bool, scale: float
-) -> None:
-    """Compute some rows of what a kernel returned anew.
+class SomeRows:
+    """Some rows of a call, to be computed anew and held against what a kernel returned.
 
-    Raises
-    ------
-    UnfitError
-        If they are further off than rounding explains.
+    Parameters
+    ----------
+    query, key, value : tensor, shape (batch, num_heads, rows or keys, head_dim)
+        As the kernel is given them.
+    bias : tensor, shape (batch, num_heads, rows, keys), or None
+        What is added, −∞ where hidden.
+    causal : bool
+        Whether rows see no later key.
+    scale : float
+        What products are scaled by.
+    largest : tuple of two float
+        What scores and entries of values are at most: rounding is in proportion to it.
     """
-    import torch
 
-    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
-    rows = sorted({0, query.shape[2] // 2, query.shape[2] - 1})
-    some = query[:, :, rows].to(wide)
-    scores = scale * some @ key.to(wide).transpose(-1, -2)
-    if bias is not None:
-        scores = scores + bias[:, :, rows].to(wide)
-    size = torch.where(scores > -torch.inf, scores, 0.0).abs().amax(-1)
-    norms = [torch.linalg.vector_norm(each, dim=-1, dtype=wide) for each in (some, key)]
-    size = torch.maximum(size, abs(scale) * norms[0] * norms[1].amax(-1, keepdim=True))
-    if causal:
-        position = torch.arange(key.shape[2], device=key.device)
-        last = torch.as_tensor(rows, device=key.device)[:, None]
-        scores = scores.masked_fill(position > last, -torch.inf)
-    within = float_info(query).eps * (_ROUNDINGS * (1.0 + size) + key.shape[2] ** 0.5)
-    values = value.to(wide)
-    output, of_output = torch.softmax(scores, -1) @ values, 2.0 * within * values.abs().amax()
-    wanted = {
-        "logsumexp": (found.logsumexp, torch.logsumexp(scores, -1), within),
-        "output": (found.output, output, of_output[..., None]),
-    }
-    if found.largest is not None:
-        wanted["largest score"] = found.largest, scores.amax(-1), within
-    seen = scores.amax(-1) > -torch.inf  # what a row that sees nothing has, differs
-    for name, (given, exact, allowed) in wanted.items():
-        off = (given[:, :, rows].to(wide) - exact).abs()
-        shown = seen.reshape(seen.shape + (1,) * (off.ndim - seen.ndim))
-        if not bool(((off <= allowed) | ~shown).all()):
+    def __init__(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        bias: Any,
+        *,
+        causal: bool,
+        scale: float,
+        largest: tuple[float, float],
+    ) -> None:
+        import torch
+
+        wide = torch.float64 if query.dtype == torch.float64 else torch.float32
+        self._rows = sorted({0, query.shape[2] // 2, query.shape[2] - 1})
+        some = query[:, :, self._rows].to(wide)
+        self._scores = scale * some @ key.to(wide).transpose(-1, -2)
+        self._added = torch.zeros((), dtype=wide, device=key.device)
+        if bias is not None:
+            self._added = bias[:, :, self._rows].to(wide)
+        if causal:
+            position = torch.arange(key.shape[2], device=key.device)
+            last = torch.as_tensor(self._rows, device=key.device)[:, None]
+            self._added = self._added.masked_fill(position > last, -torch.inf)
+        self._value = value
+        self._largest = largest
+        self._eps = float_info(query).eps
+
+    def check(self, found: Attended, *, times: float = 1.0) -> None:
+        """Hold against the rows what a kernel found for scores so many times as large.
+
+        What is added is so, too, unless the number is negative. The output is held against
+        them once only.
+
+        Raises
+        ------
+        UnfitError
+            If anything is further off than rounding explains.
+        """
+        import torch
+
+        scores = times * self._scores + max(times, 1.0) * self._added
+        largest, entry = self._largest
+        rounding = _ROUNDINGS * (1.0 + abs(times) * largest) + scores.shape[-1] ** 0.5
+        within, top = self._eps * rounding, scores.amax(-1)
+        self._compare("logsumexp", found.logsumexp, torch.logsumexp(scores, -1), within, top)
+        if found.largest is not None:
+            self._compare("largest score", found.largest, top, within, top)
+        if self._value is not None:
+            output = torch.softmax(scores, -1) @ self._value.to(scores.dtype)
+            self._compare("output", found.output, output, 2.0 * within * entry, top)
+            self._value = None
+
+    def _compare(self, name: str, found: Any, exact: Any, within: float, top: Any) -> None:
+        import torch
+
+        off = (found[:, :, self._rows].to(exact.dtype) - exact).abs()
+        # What a row that sees nothing has, differs between kernels.
+        shown = (top > -torch.inf).reshape(top.shape + (1,) * (off.ndim - top.ndim))
+        if not bool(((off <= within) | ~shown).all()):
             worst = float(torch.where(shown, off, 0.0).amax())
             raise UnfitError(
                 f"the {name} that a kernel returned is off by {worst:.3g} in some rows"
