@@ -9,7 +9,7 @@ many are there.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -65,8 +65,8 @@ class FlatRows:
     wanted: Wanted
     memory: Memory
 
-    def measure(self, rows: Integers, step: int) -> Part:
-        """Return the numbers of rows, so many measured at a time."""
+    def measure(self, rows: Integers, step: int, room: int) -> Part:
+        """Return the numbers of rows, at most so many, and so many scores, measured at a time."""
         call, operands, kernels = self.call, self.operands, self.memory.kernels
         heads = operands.num_heads
         entries = host(kernels.select(self._query, rows, 1))
@@ -92,8 +92,7 @@ class FlatRows:
         )
         counter = CodeCounter(self.memory, heads)
         reach, edges = call.reach(rows), self.memory.edges
-        for start in range(0, len(rows), step):
-            some = slice(start, min(start + step, len(rows)))
+        for some in self._steps(reach, step, room):
             seen = self._hidden(rows[some], (reach[0][some], reach[1][some]), edges)
             self._measure(seen, some, scaled[:, some], found, counter)
         offset = call.scale * np.vecdot(entries, operands.centre[:, None])
@@ -136,6 +135,17 @@ class FlatRows:
     @cached_property
     def _key(self) -> Array:
         return self.memory.kernels.own(self.operands.key)
+
+    def _steps(self, reach: Reach, step: int, room: int) -> Iterator[slice]:
+        """Yield rows to measure at a time: at most so many, and the fewer, the more they see."""
+        first, past = (end.tolist() for end in reach)  # neither of which ever falls
+        of_all, start = room // self.operands.num_heads, 0
+        while start < len(first):
+            many = min(step, len(first) - start)
+            while many > 1 and many * (past[start + many - 1] - first[start]) > of_all:
+                many = -(-many // 2)
+            yield slice(start, start + many)
+            start += many
 
     def _measure(
         self,

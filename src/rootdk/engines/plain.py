@@ -28,8 +28,17 @@ FLAT_TILE = 2**20
 ORDERED = 256
 """Most rows in a block where they see different keys."""
 
+ORDERED_LEAST = 128
+"""Rows that a block of several heads has at least where they see different keys.
+
+Blocks where few keys are seen are the fuller for it, and so fewer; products of fewer rows are slow.
+"""
+
 TOGETHER = 2**14
 """Rows of all heads whose numbers are held at once."""
+
+ENTRIES = 2**12
+"""Rows of all heads whose queries one thread holds in float64."""
 
 
 class _Done(NamedTuple):
@@ -43,8 +52,8 @@ class _Done(NamedTuple):
 def run(call: Call, names: set[str]) -> tuple[dict[str, Statistic], str]:
     """Return the named statistics, and what ran, with nothing but the library of the arrays."""
     call = _with_a_key(call)
-    lots = list(_head_slices(call))
     with lanes_for(call) as lanes:
+        lots = list(_head_slices(call, lanes.count))
         # Whole heads to a lane where there are enough of them, and rows of one otherwise.
         by_head = len(lots) * call.batch >= 2 * lanes.count
         outer, inner = (lanes, lanes.alone) if by_head else (lanes.alone, lanes)
@@ -127,18 +136,21 @@ class _Work:
             priorities="row_samples" in names,
         )
         flat = FlatRows(self.call, operands, wanted, self.memory)
-        step, rows = _step(self.call, operands, self.tile), self.call.rows
+        rows, heads = self.call.rows, max(operands.num_heads, 1)
+        room = max(self.tile, heads * self.call.keys)
+        step = room // (heads * self.call.keys)
         if self.call.ordered:  # so that few scores are computed that no row sees
-            step = min(step, ORDERED)
-        many = max(TOGETHER // max(operands.num_heads, 1), 1)
+            step = min(room // heads, ORDERED)
+        many = max(TOGETHER // heads, 1)
         for start in range(0, len(rows), many):
             some = rows[start : start + many]
-            task = len(some)
+            task = min(len(some), max(ENTRIES // heads, step))
             if self.lanes.count > 1:
                 # Several for each lane, since some see fewer keys than others.
                 task = max(-(-task // (4 * self.lanes.count)), min(step // 2, task), 1)
             tasks = [some[at : at + task] for at in range(0, len(some), task)]
-            parts = list(self.lanes.map(partial(flat.measure, step=min(step, task)), tasks))
+            measure = partial(flat.measure, step=min(step, task), room=room)
+            parts = list(self.lanes.map(measure, tasks))
             yield flat.together(some, parts)
 
 
@@ -155,10 +167,16 @@ def _with_a_key(call: Call) -> Call:
     )
 
 
-def _head_slices(call: Call) -> Iterator[slice]:
-    """Yield ranges of heads: as many at once as let all their scores fit into one block."""
-    of_head = max(len(call.rows) * call.keys, 1)
-    together = min(max(TILE // of_head, 1), max(call.num_heads, 1))
+def _head_slices(call: Call, lanes: int) -> Iterator[slice]:
+    """Yield ranges of heads: as many at once as let all their scores fit into one block.
+
+    Or, where rows see different keys, as let blocks have enough rows, and lanes enough to do.
+    """
+    together = TILE // max(len(call.rows) * call.keys, 1)
+    if call.ordered:
+        of_lane = call.batch * call.num_heads // (2 * lanes)
+        together = max(together, min(FLAT_TILE // (ORDERED_LEAST * call.keys), of_lane))
+    together = min(max(together, 1), max(call.num_heads, 1))
     for start in range(0, call.num_heads, together):
         yield slice(start, min(start + together, call.num_heads))
 
