@@ -49,6 +49,7 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     for name_of_tile in ("TILE", "FLAT_TILE"):
         tile = {"rows": 5 * 17, "heads": 442, "all": 2**19}[block]
         monkeypatch.setattr(plain, name_of_tile, tile)
+    monkeypatch.setattr(plain, "ORDERED_LEAST", 2)
     monkeypatch.setattr(operands, "SMALL", 0)
     monkeypatch.setattr(ragged, "CHUNK", 4)
     monkeypatch.setattr(scatter, "CHUNK", 4)

@@ -7,7 +7,6 @@ thread; each pass over scores is done by whichever of the two takes less time fo
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,12 @@ from rootdk.stats.block import Integers
 
 class OneThreadKernels(NumpyKernels):
     """Kernels for NumPy arrays, which torch may work on."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._torch = torch
+        self._of = torch.from_numpy
 
     def own(self, array: Array) -> Array:
         """Return a tensor as a NumPy array, of the same memory where it can be."""
@@ -36,59 +41,55 @@ class OneThreadKernels(NumpyKernels):
 
     def subtract(self, array: Array, about: Array, out: Array) -> Array:
         """Write a difference to an array of the dtype to compute in, and return it."""
-        _TORCH.subtract(_tensor(array), _tensor(about), _tensor(out))
+        self._torch.sub(self._of(array), self._of(about), out=self._of(out))
         return out
 
     def product(self, left: Array, right: Array, out: Array) -> None:
         """Write the products of the rows of two arrays of matrices."""
         # NumPy's would wake its own threads, which then wait in a loop that burns.
-        _TORCH.product(_tensor(left), _tensor(right), _tensor(out))
+        self._torch.matmul(self._of(left), self._of(right).mT, out=self._of(out))
 
     def multiply(self, left: Array, right: Array, out: Array) -> None:
         """Write products of elements."""
-        _TORCH.multiply(_tensor(left), _tensor(right), _tensor(out))
+        self._torch.mul(self._of(left), self._of(right), out=self._of(out))
 
     def add(self, array: Array, other: Array) -> None:
         """Add elements, in place."""
-        _TORCH.add(_tensor(array), _tensor(other))
+        self._of(array).add_(self._of(other))
 
     def add_products(self, array: Array, left: Array, right: Array) -> None:
         """Add the products of elements of two arrays to one, in place."""
-        _TORCH.add_products(_tensor(array), _tensor(left), _tensor(right))
+        self._of(array).addcmul_(self._of(left), self._of(right))
 
     def sums(self, array: Array, out: Array) -> None:
         """Write the sums along the last dimension."""
-        _TORCH.sums(_tensor(array), _tensor(out))
+        self._torch.sum(self._of(array), -1, out=self._of(out))
 
     def extremes(self, array: Array, least: Array, greatest: Array) -> None:
         """Write the least and the greatest along the last dimension."""
-        _TORCH.extremes(_tensor(array), _tensor(least), _tensor(greatest))
+        whole = self._of(array)
+        self._torch.amin(whole, -1, out=self._of(least))
+        self._torch.amax(whole, -1, out=self._of(greatest))
 
     def clip(self, array: Array, least: float, greatest: float) -> None:
         """Limit elements, in place."""
-        _TORCH.clip(_tensor(array), least, greatest)
+        self._of(array).clamp_(least, greatest)
 
     def bytes_for(self, shape: tuple[int, ...], like: Array) -> Array:
         """Return memory of one byte for each element."""
-        return _TORCH.bytes_for(shape, _tensor(like)).numpy()
+        return _TORCH.bytes_for(shape, self._of(like)).numpy()
 
     def codes(self, array: Array, out: Array) -> Array:
         """Write the whole part of numbers from 0 up to HISTOGRAM_BINS to bytes; return them."""
-        _TORCH.codes(_tensor(array), _tensor(out))
+        self._of(out).copy_(self._of(array))
         return out
 
     def count_codes(self, codes: Array) -> Integers:
         """Return how often each code occurs, (num_heads, HISTOGRAM_BINS)."""
-        return _TORCH.count_codes(_tensor(codes))
+        return _TORCH.count_codes(self._of(codes))
 
 
 _TORCH = TorchKernels()
 
 _ALIGNED = 64
 """Bytes of the widest vector register, and of a line of the cache."""
-
-
-def _tensor(array: Array) -> Any:
-    import torch
-
-    return torch.from_numpy(array)
