@@ -78,7 +78,7 @@ def choices(repeats: int) -> Iterator[Choice]:
             options = {**hiding, **asked}
             chosen = engine_of(measure(query, key, **options))
             ways = possible(query, key, options)
-            taken = interleaved(ways, repeats if length < 4096 else 1)
+            taken = interleaved(ways, repeats)
             yield Choice(
                 call=f"{heads} × {length} | {mask} | {wanted}",
                 chosen=chosen,

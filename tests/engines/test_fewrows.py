@@ -21,7 +21,25 @@ ORDERS: dict[str, dict[str, Any]] = {
     "causal": {"causal": "bottom_right"},
     "window": {"causal": "top_left", "window": (30, 0)},
     "mask": {},
+    "mask of all heads": {},
+    "left padding": {},
+    "right padding": {},
+    "padding and order": {"causal": "top_left"},
+    "padding of heads": {},
 }
+
+
+def mask_of(order: str, rng: np.random.Generator) -> np.ndarray | None:
+    position = np.arange(LENGTH)
+    if order.startswith("mask"):
+        mask = rng.random((1, HEADS if order == "mask" else 1, LENGTH, LENGTH)) < 0.6
+        mask[:, :, 4], mask[:, :, 5, 1:] = False, False
+        return mask
+    if order == "padding of heads":
+        return (position < LENGTH - 9 * np.arange(HEADS)[:, None])[None, :, None]
+    if order == "left padding":
+        return (position >= 17)[None, None, None]
+    return (position < LENGTH - 17)[None, None, None] if "padding" in order else None
 
 
 @pytest.fixture(autouse=True)
@@ -61,9 +79,8 @@ def test_the_numbers_are_those_of_the_reference(
     kind: str, order: str, given: Any, rng: np.random.Generator
 ) -> None:
     arrays, arguments = [given(each) for each in entries(kind, rng)], dict(ORDERS[order])
-    if order == "mask":
-        mask = rng.random((1, HEADS, LENGTH, LENGTH)) < 0.6
-        mask[:, :, 4], mask[:, :, 5, 1:] = False, False
+    mask = mask_of(order, rng)
+    if mask is not None:
         arguments["mask"] = given(mask)
     mine = measure(*arrays, **arguments, engine="blocked")
     theirs = measure(*arrays, **arguments, engine="reference")

@@ -18,8 +18,9 @@ import numpy as np
 
 from rootdk._lib.arrays import float_info
 from rootdk.engines.call import Call, UnfitError
-from rootdk.engines.compiledhead import Head, Keys, gaps, hidden, is_padding, lay_out, of_head
+from rootdk.engines.compiledhead import Head, Keys, gaps, hidden, lay_out, of_head
 from rootdk.engines.fill import empty_states, grown
+from rootdk.engines.hiding import is_padding
 from rootdk.engines.rownumbers import SOFTMAX, RowNumbers
 from rootdk.engines.workers import ALONE, Workers, float32_at_least, hired, in_reach
 from rootdk.stats.block import HISTOGRAM_BINS, Integers

@@ -12,6 +12,7 @@ import numpy as np
 
 from rootdk._lib.arrays import Array, float_info, is_torch, to_numpy
 from rootdk.engines.call import Call, UnfitError
+from rootdk.engines.hiding import is_padding
 from rootdk.engines.hostarrays import by_head
 from rootdk.engines.workers import Workers, float32_at_least
 from rootdk.stats.block import Booleans, Floats, Integers
@@ -171,12 +172,6 @@ def lay_out(key: Any, shown: Booleans | None, workers: Workers) -> list[Keys]:
         )
         for head in range(heads)
     ]
-
-
-def is_padding(call: Call) -> bool:
-    """Tell whether the mask hides the same keys from all rows, and nothing else hides any."""
-    mask = call.mask
-    return mask is not None and mask.shape[2] == 1 and call.bias is None and not call.ordered
 
 
 def hidden(call: Call, element: int, head: int) -> tuple[Booleans, Any]:

@@ -21,7 +21,7 @@ from rootdk.engines.call import Call
 from rootdk.engines.codecounter import CodeCounter
 from rootdk.engines.fewrows import FewRows
 from rootdk.engines.flatsums import EXPONENTIALS, SCORES, Found, Memory
-from rootdk.engines.hiding import Edges, Hidden, Reach
+from rootdk.engines.hiding import Edges, Hidden, Reach, is_padding, part_of
 from rootdk.engines.hostarrays import by_head, host
 from rootdk.engines.operands import Operands
 from rootdk.engines.priority import priorities
@@ -79,7 +79,7 @@ class FlatRows:
             # Keys are centred, and so are the scores of a row that sees them all, but for rounding.
             # By vecdot: a product would wake NumPy's threads, which then wait in a loop that burns.
             mean += np.vecdot(entries, self._total_of_keys[:, None])
-            mean *= scale / call.keys
+            mean *= scale / self._keys
         found = Found(
             base=base,
             sums=kernels.empty((names, heads, len(rows)), self._key),
@@ -87,7 +87,7 @@ class FlatRows:
             taken=np.zeros_like(mean),
             top=np.zeros_like(mean),
             error=operands.error[:, rows],
-            seen=np.full((heads, len(rows)), call.keys, dtype=np.int64),
+            seen=np.full((heads, len(rows)), self._keys, dtype=np.int64),
             kernels=kernels,
         )
         counter = CodeCounter(self.memory, heads)
@@ -121,7 +121,22 @@ class FlatRows:
 
     @property
     def _hides(self) -> bool:
-        return self.call.mask is not None or self.call.ordered
+        return self._kept is None and (self.call.mask is not None or self.call.ordered)
+
+    @cached_property
+    def _kept(self) -> Integers | None:
+        """The keys that all rows see, if a mask hides all others from all rows of all heads."""
+        call, operands = self.call, self.operands
+        if not is_padding(call):
+            return None
+        place = (operands.element, operands.heads, call.rows, slice(0, call.keys))
+        shown = to_numpy(part_of(call.mask, *place))[:, 0]
+        kept = np.flatnonzero(np.broadcast_to(shown[:1], (1, call.keys)))
+        return kept if len(kept) and (shown == shown[:1]).all() else None
+
+    @property
+    def _keys(self) -> int:
+        return self.call.keys if self._kept is None else len(self._kept)
 
     @cached_property
     def _total_of_keys(self) -> Floats:
@@ -134,7 +149,9 @@ class FlatRows:
 
     @cached_property
     def _key(self) -> Array:
-        return self.memory.kernels.own(self.operands.key)
+        kernels = self.memory.kernels
+        key = kernels.own(self.operands.key)
+        return key if self._kept is None else kernels.select(key, self._kept, 1)
 
     def _steps(self, reach: Reach, step: int, room: int) -> Iterator[slice]:
         """Yield rows to measure at a time: at most so many, and the fewer, the more they see."""
@@ -185,7 +202,8 @@ class FlatRows:
         if early:
             rows.histogram(error, counter, work)
         if softmax:
-            found.top[:, some], exact = rows.exponentials(starts=span.start == 0)
+            first = span.start if self._kept is None else self._kept[0]
+            found.top[:, some], exact = rows.exponentials(starts=bool(first == 0))
             found.exact += [((head, row + some.start), better) for (head, row), better in exact]
             rows.products(scores)
         if self.wanted.histogram and not early:
@@ -197,7 +215,7 @@ class FlatRows:
         """Return what rows do not see of a range of keys, if anything, and the range."""
         call, operands = self.call, self.operands
         if not self._hides:
-            return None, slice(0, call.keys)
+            return None, slice(0, self._keys)
         return edges.hidden(call, (operands.element, operands.heads), rows, reach, self._key)
 
     def _gaps(self, head: int, rows: Integers) -> Floats:

@@ -44,6 +44,12 @@ def part_of(
     return part[..., span] if part.shape[2] > 1 else part
 
 
+def is_padding(call: Call) -> bool:
+    """Tell whether the mask hides the same keys from all rows, and nothing else hides any."""
+    mask = call.mask
+    return mask is not None and mask.shape[2] == 1 and call.bias is None and not call.ordered
+
+
 Reach: TypeAlias = tuple[Integers, Integers]
 """The first key that each of some rows may see, and the one past its last."""
 
@@ -183,6 +189,6 @@ def _masked(
     span = span_of(call, reach)
     mask = mask_of(call, *place, rows, span)
     assert mask is not None
-    seen = to_numpy(call.xp.count_nonzero(mask, axis=-1)).astype(np.int64)
-    ones = kernels.namespace.astype(kernels.own(mask), like.dtype)
+    ones = kernels.ones(kernels.own(mask), like)
+    seen = to_numpy(kernels.namespace.sum(ones, axis=-1)).astype(np.int64)
     return Hidden(seen, [(slice(None), Shown(ones))], kernels), span

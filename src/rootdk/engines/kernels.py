@@ -36,6 +36,10 @@ class Kernels(Protocol):
         """Return memory on the device and of the dtype of another array."""
         ...
 
+    def ones(self, mask: Array, like: Array) -> Array:
+        """Return 1 where a mask is true and 0 elsewhere, row after row, in another's dtype."""
+        ...
+
     def shared(self, array: Array) -> npt.NDArray[Any] | None:
         """Return a NumPy array of the same memory; None on a device of its own."""
         ...

@@ -43,6 +43,10 @@ class NumpyKernels:
         """Return memory of the dtype of another array."""
         return np.empty(shape, dtype=like.dtype)
 
+    def ones(self, mask: Array, like: Array) -> Array:
+        """Return 1 where a mask is true and 0 elsewhere, row after row, in another's dtype."""
+        return np.ascontiguousarray(mask, dtype=like.dtype)
+
     def shared(self, array: Array) -> npt.NDArray[Any] | None:
         """Return the array."""
         return np.asarray(array)

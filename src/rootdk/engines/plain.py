@@ -139,7 +139,7 @@ class _Work:
         rows, heads = self.call.rows, max(operands.num_heads, 1)
         room = max(self.tile, heads * self.call.keys)
         step = room // (heads * self.call.keys)
-        if self.call.ordered:  # so that few scores are computed that no row sees
+        if _differs(self.call):  # so that few scores are computed that no row sees
             step = min(room // heads, ORDERED)
         many = max(TOGETHER // heads, 1)
         for start in range(0, len(rows), many):
@@ -173,12 +173,17 @@ def _head_slices(call: Call, lanes: int) -> Iterator[slice]:
     Or, where rows see different keys, as let blocks have enough rows, and lanes enough to do.
     """
     together = TILE // max(len(call.rows) * call.keys, 1)
-    if call.ordered:
+    if _differs(call):
         of_lane = call.batch * call.num_heads // (2 * lanes)
         together = max(together, min(FLAT_TILE // (ORDERED_LEAST * call.keys), of_lane))
     together = min(max(together, 1), max(call.num_heads, 1))
     for start in range(0, call.num_heads, together):
         yield slice(start, min(start + together, call.num_heads))
+
+
+def _differs(call: Call) -> bool:
+    """Tell whether rows see different keys."""
+    return call.ordered or (call.mask is not None and call.mask.shape[2] > 1)
 
 
 def _groups(call: Call, lots: Sequence[slice], lanes: int) -> Iterator[Sequence[slice]]:

@@ -15,6 +15,7 @@ from rootdk.engines.added import is_masked, is_spelt_out
 from rootdk.engines.call import Call, UnfitError
 from rootdk.engines.entries import SOURCES
 from rootdk.engines.fill import Filled
+from rootdk.engines.hiding import is_padding
 from rootdk.engines.intervals import TOGETHER
 from rootdk.engines.rownumbers import SOFTMAX
 
@@ -89,31 +90,35 @@ def of_blocked(call: Call, names: set[str]) -> float:
     if compiled.fits(call):
         each = call.head_dim + 12.0 + 30.0 * softmax + 30.0 * histogram
         return 128.0 * entries + _scores(call) * each
-    # What order hides from all rows of a block costs nothing; small calls are one block.
+    # What order hides from all rows of a block costs nothing, of some half of it; small calls
+    # are one block.
     rows = float(len(call.rows))
-    of_block = min(rows, plain.FLAT_TILE / max(call.keys, 1)) * call.queries / max(rows, 1.0)
-    scores = min(_heads(call) * rows * call.keys, _scores(call) + _heads(call) * rows * of_block)
+    of_block = min(rows, plain.FLAT_TILE / max(call.keys, 1), plain.ORDERED)
+    ragged = of_block * call.queries / max(rows, 1.0) / 2.0
+    scores = min(_heads(call) * rows * call.keys, _scores(call) + _heads(call) * rows * ragged)
     wide = max(float_info(call.query).bits, float_info(call.key).bits) > 32
     each = call.head_dim + 60.0 + 60.0 * softmax + 50.0 * histogram
-    each += 120.0 * (call.mask is not None)  # taken off at each step
+    each += 40.0 * (call.mask is not None and not is_padding(call))  # taken off at each step
     return 0.75 * SMALL + 128.0 * entries + scores * each * (2.0 if wide else 1.0)
 
 
 def of_fused(call: Call, names: set[str]) -> float:
-    """Return the cost of the fused engine: two products a call, one call or two."""
+    """Return the cost of the fused engine: a look at entries, then two products a call or four."""
     calls = 1.0 + ("row_squares" in names)
     # On a GPU its calls are one kernel each, and blocks are many.
     quicker = 1.0 if call.query.device.type == "cpu" else 0.1
     # What a mask hides, a kernel computes all the same.
     scores = float(call.scores) if is_spelt_out(call) else _scores(call)
+    if call.ordered:  # the kernel takes keys by the half thousand
+        scores = min(scores + 256.0 * _heads(call) * len(call.rows), float(call.scores))
     each = 2.0 * call.head_dim + 60.0 + 100.0 * is_masked(call)
+    entries = 160.0 * _heads(call) * (len(call.rows) + call.keys) * call.head_dim
     largest = names & fused.LARGEST
-    if not largest:
-        return quicker * calls * scores * each
-    if not flexkernel.is_available(call):
-        return quicker * calls * scores * each + of_blocked(call, largest)
-    calls += "extremes" in largest
-    return quicker * calls * scores * each + flexkernel.compiling(call)
+    if largest and flexkernel.is_available(call):
+        calls += "extremes" in largest
+        return quicker * (entries + calls * scores * each) + flexkernel.compiling(call)
+    cost = quicker * (entries + calls * scores * each)
+    return cost + of_blocked(call, largest) if largest else cost
 
 
 def of_reference(call: Call, names: set[str]) -> float:

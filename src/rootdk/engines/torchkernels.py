@@ -44,6 +44,10 @@ class TorchKernels:
         """Return memory on the device and of the dtype of another array."""
         return like.new_empty(shape)
 
+    def ones(self, mask: Array, like: Array) -> Array:
+        """Return 1 where a mask is true and 0 elsewhere, row after row, in another's dtype."""
+        return mask.to(like.dtype).contiguous()
+
     def shared(self, array: Array) -> npt.NDArray[Any] | None:
         """Return a NumPy array of the same memory; None on a device of its own."""
         return np.asarray(array.numpy()) if array.device.type == "cpu" else None
