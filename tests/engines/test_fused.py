@@ -117,11 +117,10 @@ def test_a_kernel_that_is_wrong_for_one_call_is_not_believed(
 
 @pytest.mark.parametrize("shape", [(1, 1, 1, 4096), (1, 1, 4096, 4096)], ids=["of keys", "whole"])
 def test_a_mask_takes_no_more_memory_than_it_has(shape: tuple[int, ...]) -> None:
-    added = fused.Added(
-        bias=torch.zeros(shape), of_key=None, visible=None, spells_out_order=False,
-        shape=(2, 8, 4096, 4096),
-    )  # fmt: skip
+    whole = (2, 8, 4096, 4096)
+    bias = torch.zeros(shape)
+    added = fused.Added(bias=bias, of_key=None, visible=None, spells_out_order=False, shape=whole)
     for times in (1.0, 2.0):
         given = added.times(times)
-        assert given.shape == (2, 8, 4096, 4096)
+        assert given.shape == whole
         assert given.untyped_storage().nbytes() == 4 * np.prod(shape)

@@ -395,6 +395,7 @@ def test_the_linear_engine_loses_no_digits(
     assert ragged.CHUNK < 300, "several chunks are merged"
     names = ["spread", "row_spread", "score_mean"]
     summary = measure(query, key, scale=0.25, quantities=names, **arguments, engine="linear")
+    assert summary.engine.startswith("linear")
     visible = visibility(600, 600, **arguments, xp=np)
     scores = query.astype(np.longdouble) @ key.T.astype(np.longdouble) / 4
     deviations = [row[seen] - np.mean(row[seen]) for row, seen in zip(scores, visible, strict=True)]

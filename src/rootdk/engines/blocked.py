@@ -8,11 +8,12 @@ is summed in float64. Without compiled code, rows whose scores are finite and en
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rootdk.engines import compiled, plain
 from rootdk.engines.call import Call, UnfitError
 from rootdk.engines.fill import Filled, of_blocks
 from rootdk.engines.rownumbers import of_rows
-from rootdk.stats.statistic import Statistic
 
 
 def refusal(call: Call, names: set[str]) -> str | None:
@@ -37,10 +38,9 @@ def _run_compiled(call: Call, names: set[str]) -> Filled:
     wanted = of_blocks(names)
     known = {name for name in wanted if of_rows(name)}
     found, engine = compiled.run(call, known)
-    states: dict[str, Statistic] = dict(found)
+    filled = Filled(states=dict(found), engine=engine)
     others = set(wanted) - known
     if others:
-        more, beside = plain.run(call, others)
-        states |= more
-        engine += f"; {', '.join(sorted(others))} beside it: {beside}"
-    return Filled(states=states, engine=f"blocked ({engine})")
+        states, engine = plain.run(call, others)
+        filled = filled.beside(Filled(states=states, engine=engine))
+    return replace(filled, engine=f"blocked ({filled.engine})")

@@ -24,6 +24,14 @@ class Filled:
     states: dict[str, Statistic] = field(default_factory=dict)
     engine: str
 
+    def beside(self, more: Filled) -> Filled:
+        """Return this with what ran beside it, for statistics that this lacks."""
+        names = ", ".join(sorted(more.states))
+        return Filled(
+            states=self.states | more.states,
+            engine=f"{self.engine}; {names} beside it: {more.engine}",
+        )
+
 
 def fill(blocks: Iterable[Block], names: set[str], engine: str, num_heads: int) -> Filled:
     """Return the named statistics of blocks that all have the same heads."""

@@ -8,7 +8,6 @@ again.
 
 from __future__ import annotations
 
-import importlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import cache
@@ -79,7 +78,7 @@ def dtype_of(call: Call) -> str:
 
 
 def distrust(call: Call) -> None:
-    """Ask the kernel no more for what the call asks: it returned something else."""
+    """Ask the kernel no more on such a device in such a dtype: it cannot be had, or is wrong."""
     _known.failed.add((call.query.device.type, dtype_of(call)))
 
 
@@ -118,16 +117,14 @@ def attend(
     UnfitError
         If it cannot be had.
     """
-    device, dtype = query.device.type, float_info(query).name
     blocks = _causal_blocks(int(query.shape[2]), query.device) if causal else None
     try:
         # The scale is in the query, for another one would be compiled anew.
         found = _compiled()(scale * query, key, value, bias, blocks)
     except Exception as error:  # compilers fail in many ways
-        _known.failed.add((device, dtype))
         first = next(iter(str(error).splitlines()), "")
         why = f"{type(error).__name__}: {first}"
-        raise UnfitError(f"{NAME} cannot be had for {device} and {dtype}: {why}") from error
+        raise UnfitError(f"{NAME} cannot be had: {why}") from error
     _known.compiled.add(_shape(call))
     return Attended(*found)
 
@@ -162,13 +159,13 @@ def _attend(query: Any, key: Any, value: Any, bias: Any, blocks: Any) -> tuple[A
 def _causal_blocks(rows: int, device: Any) -> Any:
     """Return causal order for the kernel, from no matrix of rows and keys."""
     import torch
+    from torch.nn.attention.flex_attention import BlockMask
 
-    flex = importlib.import_module("torch.nn.attention.flex_attention")
     many = -(-rows // BLOCK)
     at = torch.arange(many, dtype=torch.int32, device=device)
     whole = at.expand(1, 1, many, many).contiguous()
     ragged = at[:, None].expand(1, 1, many, many).contiguous()
-    return flex.BlockMask.from_kv_blocks(
+    return BlockMask.from_kv_blocks(
         torch.ones_like(at)[None, None],
         ragged,
         at[None, None].contiguous(),

@@ -49,7 +49,7 @@ ABSOLUTE, RELATIVE = 0.01, 0.01
 def refusal(call: Call, names: set[str]) -> str | None:
     """Return why the engine cannot measure this; None if it can."""
     others = names - set(MEASURED) - set(SOURCES) - LARGEST
-    if not names & {"row_entropy", "row_logsumexp", "row_squares"}:
+    if not names & set(MEASURED) - {"counts"}:
         # From blocks alone, largest scores would have nothing to do with a fused kernel.
         others |= names & LARGEST - _given_by_flex(call, names)
     if others:
@@ -68,7 +68,6 @@ def refusal(call: Call, names: set[str]) -> str | None:
 
 
 def _why_not_accurate(call: Call) -> str | None:
-
     reduced = reduced_precision(call)
     if reduced is not None:
         return reduced
@@ -99,13 +98,7 @@ def run(call: Call, names: set[str]) -> Filled:
     block, engine = found
     beside = (names & LARGEST) - largest
     filled = fill([block], names - beside, engine, call.num_heads)
-    if not beside:
-        return filled
-    more = blocked.run(call, beside)
-    return Filled(
-        states=filled.states | more.states,
-        engine=f"{engine}; {', '.join(sorted(beside))} beside it: {more.engine}",
-    )
+    return filled.beside(blocked.run(call, beside)) if beside else filled
 
 
 def _given_by_flex(call: Call, names: set[str]) -> set[str]:

@@ -137,19 +137,19 @@ class _Work:
         )
         flat = FlatRows(self.call, operands, wanted, self.memory)
         rows, heads = self.call.rows, max(operands.num_heads, 1)
-        room = max(self.tile, heads * self.call.keys)
-        step = room // (heads * self.call.keys)
-        if _differs(self.call):  # so that few scores are computed that no row sees
-            step = min(room // heads, ORDERED)
+        step = _step(self.call, operands, self.tile)
+        if _differs(self.call):  # as many as fit, since each sees few keys or many
+            step = max(min(self.tile // heads, ORDERED), 1)
         many = max(TOGETHER // heads, 1)
         for start in range(0, len(rows), many):
             some = rows[start : start + many]
-            task = min(len(some), max(ENTRIES // heads, step))
+            task = len(some)
             if self.lanes.count > 1:
                 # Several for each lane, since some see fewer keys than others.
                 task = max(-(-task // (4 * self.lanes.count)), min(step // 2, task), 1)
+            task = min(task, max(ENTRIES // heads, step))
             tasks = [some[at : at + task] for at in range(0, len(some), task)]
-            measure = partial(flat.measure, step=min(step, task), room=room)
+            measure = partial(flat.measure, step=min(step, task), room=self.tile)
             parts = list(self.lanes.map(measure, tasks))
             yield flat.together(some, parts)
 

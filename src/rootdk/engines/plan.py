@@ -103,7 +103,7 @@ def of_blocked(call: Call, names: set[str]) -> float:
 
 
 def of_fused(call: Call, names: set[str]) -> float:
-    """Return the cost of the fused engine: a look at entries, then two products a call or four."""
+    """Return the cost of the fused engine: a look at entries, then two products a kernel call."""
     calls = 1.0 + ("row_squares" in names)
     # On a GPU its calls are one kernel each, and blocks are many.
     quicker = 1.0 if call.query.device.type == "cpu" else 0.1
@@ -113,12 +113,13 @@ def of_fused(call: Call, names: set[str]) -> float:
         scores = min(scores + 256.0 * _heads(call) * len(call.rows), float(call.scores))
     each = 2.0 * call.head_dim + 60.0 + 100.0 * is_masked(call)
     entries = 160.0 * _heads(call) * (len(call.rows) + call.keys) * call.head_dim
-    largest = names & fused.LARGEST
+    largest, beside = names & fused.LARGEST, 0.0
     if largest and flexkernel.is_available(call):
         calls += "extremes" in largest
-        return quicker * (entries + calls * scores * each) + flexkernel.compiling(call)
-    cost = quicker * (entries + calls * scores * each)
-    return cost + of_blocked(call, largest) if largest else cost
+        beside = flexkernel.compiling(call)
+    elif largest:
+        beside = of_blocked(call, largest)
+    return quicker * (entries + calls * scores * each) + beside
 
 
 def of_reference(call: Call, names: set[str]) -> float:
